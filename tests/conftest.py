@@ -1,0 +1,26 @@
+"""Shapes in signatures are checked while the tests run (and cost nothing in use)."""
+
+import importlib.util
+import os
+
+import pytest
+
+if importlib.util.find_spec("beartype"):  # not on every GPU machine; the CPU test command always has it
+    from jaxtyping import install_import_hook
+
+    install_import_hook("laplacenet", "beartype.beartype")
+
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """GPU tests are only collected where there is a GPU."""
+    if torch.cuda.is_available():
+        return
+    items[:] = [item for item in items if "gpu" not in item.keywords]
