@@ -1,0 +1,55 @@
+"""f = g ∘ z: what every network here is."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Network(nn.Module):
+    """A classifier f(x) = g(z(x)): `embed` is the paper's z, `head` its g.
+
+    The graph is built on what `embed` gives; training goes through `forward`.
+    """
+
+    def __init__(self, body: nn.Module, *, embedding_size: int, n_classes: int) -> None:
+        super().__init__()
+        self.body = body
+        self.embedding_size = embedding_size
+        self.n_classes = n_classes
+        self.head = nn.Linear(embedding_size, n_classes)
+
+    def embed(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
+        z: Tensor = self.body(x)
+        return z
+
+    def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
+        logits: Tensor = self.head(self.embed(x))
+        return logits
+
+
+class GlobalAverage(nn.Module):
+    """Any map size → one vector an image."""
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c"]:
+        return x.mean(dim=(2, 3))
+
+
+class UnitLength(nn.Module):
+    """The ℓ2 normalization that the paper adds to the 13-CNN's embedding."""
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return nn.functional.normalize(x, dim=1)
+
+
+def initialize(network: nn.Module, *, seed: int) -> None:
+    """He's normal initialization for convolutions, torch's own for the rest, from one seed on the host.
+
+    Nothing outside is disturbed: the global generator is put back as it was.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(module, nn.Linear | nn.BatchNorm2d):
+                module.reset_parameters()

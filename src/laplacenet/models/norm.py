@@ -1,0 +1,42 @@
+"""Batch normalization with its activation and the pooling that may follow: one module, so that one kernel can serve."""
+
+import importlib.util
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+class NormActivation(nn.BatchNorm2d):
+    """leaky(batch_norm(x)), then a 2×2 max-pooling where `pool` says so; slope 0 is the plain ReLU.
+
+    Training on a GPU it runs as fused kernels (norm_kernels.py); everywhere else as torch's own operations.
+    """
+
+    def __init__(self, n_channels: int, *, slope: float = 0.0, pool: bool = False) -> None:
+        super().__init__(n_channels)
+        self.slope = slope
+        self.pool = pool
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h2 w2"]:
+        if self.training and x.is_cuda and self._fits_kernels(x):
+            return self._fused(x)
+        y = functional.leaky_relu(super().forward(x), self.slope)
+        return functional.max_pool2d(y, 2) if self.pool else y
+
+    def _fits_kernels(self, x: Tensor) -> bool:
+        n_channels = x.shape[1]
+        is_power_of_two = n_channels & (n_channels - 1) == 0
+        is_even = x.shape[2] % 2 == 0 and x.shape[3] % 2 == 0
+        return HAS_TRITON and is_power_of_two and n_channels >= 8 and (is_even or not self.pool)
+
+    def _fused(self, x: Tensor) -> Tensor:
+        from laplacenet.models.norm_kernels import NormLeakyReLU, NormLeakyReLUPool  # noqa: PLC0415 - only on a GPU
+
+        operation = NormLeakyReLUPool if self.pool else NormLeakyReLU
+        y: Tensor = operation.apply(  # type: ignore[no-untyped-call]
+            x, self.weight, self.bias, self.running_mean, self.running_var, self.momentum, self.eps, self.slope
+        )
+        return y
