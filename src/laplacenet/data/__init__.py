@@ -1,5 +1,35 @@
 """Images as uint8 tensors, and who may see which label."""
 
-from laplacenet.data.images import ChannelStatistics, ImageSet
+from laplacenet.data.cache import MemoryMappedImages
+from laplacenet.data.dataset import Dataset, Skipped, require_images
+from laplacenet.data.embedded import two_moons
+from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, channel_statistics
+from laplacenet.data.label_files import read_labels
+from laplacenet.data.load import DATASET_NAMES, load_dataset
+from laplacenet.data.split_files import read_split
+from laplacenet.data.splits import Split, balanced_split, hide_labels
+from laplacenet.data.summary import Summary, data_hash, describe
+from laplacenet.data.vectors import VectorSet
 
-__all__ = ["ChannelStatistics", "ImageSet"]
+__all__ = [
+    "DATASET_NAMES",
+    "UNKNOWN",
+    "ChannelStatistics",
+    "Dataset",
+    "ImageSet",
+    "MemoryMappedImages",
+    "Skipped",
+    "Split",
+    "Summary",
+    "VectorSet",
+    "balanced_split",
+    "channel_statistics",
+    "data_hash",
+    "describe",
+    "hide_labels",
+    "load_dataset",
+    "read_labels",
+    "read_split",
+    "require_images",
+    "two_moons",
+]

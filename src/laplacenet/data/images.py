@@ -38,25 +38,23 @@ MEASURED = ChannelStatistics((), ())
 
 
 def channel_statistics(images: UInt8[Tensor, "n c h w"], *, block: int = 1024) -> ChannelStatistics:
-    """Mean and deviation of each channel, from exact integer sums over blocks of images."""
-    n, n_channels, height, width = images.shape
-    total = torch.zeros(n_channels, dtype=torch.int64, device=images.device)
-    total_of_squares = torch.zeros_like(total)
-    for start in range(0, n, block):
-        values = images[start : start + block].to(torch.int32)
-        total += values.sum(dim=(0, 2, 3))
-        total_of_squares += values.square_().sum(dim=(0, 2, 3))
-    count = n * height * width
-    mean = total.cpu().numpy() / count
-    variance = np.maximum(total_of_squares.cpu().numpy() / count - mean**2, 0)
-    std = np.maximum(np.sqrt(variance) / 255, SMALLEST_STD)
-    return ChannelStatistics(tuple((mean / 255).tolist()), tuple(std.tolist()))
+    """Mean and deviation of each channel, from an exact histogram of its grey levels."""
+    histogram = torch.zeros(images.shape[1], 256, dtype=torch.int64, device=images.device)
+    for start in range(0, len(images), block):
+        for channel in range(images.shape[1]):
+            histogram[channel] += images[start : start + block, channel].reshape(-1).bincount(minlength=256)
+    share = histogram.double().cpu().numpy()
+    share /= share.sum(axis=1, keepdims=True)
+    level = np.arange(256) / 255
+    mean = share @ level
+    variance = (share * (level - mean[:, None]) ** 2).sum(axis=1)
+    return ChannelStatistics(tuple(mean.tolist()), tuple(np.sqrt(variance).clip(min=SMALLEST_STD).tolist()))
 
 
 def require_labels(labels: object, *, n: int, class_names: tuple[str, ...]) -> None:
     """Labels fit their rows and their class names; −1 stands for unknown."""
     if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
-        raise InputError(f"labels must be an int64 tensor (n,); got {_description(labels)}")
+        raise InputError(f"labels must be an int64 tensor (n,); got {describe_value(labels)}")
     if len(labels) != n:
         raise InputError(f"{n} rows but {len(labels)} labels; each row needs one label (-1 = unknown)")
     if len(set(class_names)) != len(class_names):
@@ -86,7 +84,7 @@ class ImageSet:
     def __post_init__(self) -> None:
         images: object = self.images
         if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4:
-            raise InputError(f"images must be a uint8 tensor (n, c, h, w); got {_description(images)}")
+            raise InputError(f"images must be a uint8 tensor (n, c, h, w); got {describe_value(images)}")
         if images.shape[1] not in (1, 3):
             raise InputError(f"images must have 1 or 3 channels; got {images.shape[1]}")
         if images.numel() == 0:
@@ -108,7 +106,7 @@ class ImageSet:
         return len(self.class_names)
 
 
-def _description(value: object) -> str:
+def describe_value(value: object) -> str:
     if isinstance(value, Tensor | np.ndarray):
         return f"{type(value).__name__} {value.dtype} {tuple(value.shape)}"
     return type(value).__name__

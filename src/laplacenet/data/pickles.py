@@ -1,0 +1,56 @@
+"""Reading pickles that hold nothing but lists, strings, numbers and numpy arrays.
+
+A pickle can name any function to be called while it is read. Only the names with which numpy rebuilds an array are
+known here, so a file from a stranger can fill memory at worst.
+"""
+
+import pickle
+from collections.abc import Callable
+from typing import IO, Any
+
+import numpy as np
+
+from laplacenet.runtime import InputError
+
+
+def _latin1_bytes(text: str, encoding: str) -> bytes:
+    """How Python 3 spells bytes in protocol 2: latin-1 text to be encoded."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"encoding {encoding!r}")
+    return text.encode("latin1")
+
+
+# numpy renamed `numpy.core` in version 2; the function is fetched from an array, so neither spelling is imported
+_RECONSTRUCT: Callable[..., Any] = np.empty(0).__reduce__()[0]  # type: ignore[assignment]
+
+ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("_codecs", "encode"): _latin1_bytes,
+}
+
+
+class _ForbiddenNameError(pickle.UnpicklingError):
+    """The pickle asks for something that an array of images does not need."""
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if (module_name, global_name) not in ALLOWED:
+            raise _ForbiddenNameError(f"{module_name}.{global_name}")
+        return ALLOWED[module_name, global_name]
+
+
+def read_array_pickle(file: IO[bytes], *, where: str) -> dict[str, Any]:
+    """The dictionary pickled in `file`, its keys as text; Python 2 strings come back as bytes."""
+    try:
+        content = _ArrayUnpickler(file, encoding="bytes").load()
+    except _ForbiddenNameError as error:
+        raise InputError(f"{where}: refused, its pickle asks for {error}; only numpy arrays are read") from error
+    except Exception as error:  # a damaged pickle is a random program: it can fail in any way
+        raise InputError(f"{where}: damaged or cut off ({type(error).__name__}); fetch it again") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: holds a {type(content).__name__}; expected a dictionary")
+    return {key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in content.items()}
