@@ -1,0 +1,45 @@
+"""The settings of the pseudo-label pass."""
+
+import math
+from dataclasses import dataclass
+
+from laplacenet.runtime import InputError
+
+SEARCHES = ("auto", "exact", "approximate")
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """How features and a few labels become pseudo-labels.
+
+    `k` counts neighbors without the point itself and is cut to n − 1. `mu` is the paper's µ. `tol` and
+    `max_iterations` end the conjugate gradients, `alignment_iterations` is the T of Algorithm 1 (0: no alignment),
+    `prior` its D (None: the class shares among the labeled points). `search` says how neighbors are found.
+    """
+
+    k: int = 50
+    mu: float = 0.01
+    tol: float = 1e-4
+    max_iterations: int = 100
+    alignment_iterations: int = 100
+    prior: tuple[float, ...] | None = None
+    search: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, least in (("k", 1), ("max_iterations", 1), ("alignment_iterations", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(f"graph.{name} = {value!r}; give an integer of at least {least}")
+        for name in ("mu", "tol"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise InputError(f"graph.{name} = {value!r}; give a positive number")
+        if self.prior is not None and not (self.prior and all(math.isfinite(p) and p > 0 for p in self.prior)):
+            raise InputError(f"graph.prior = {self.prior!r}; give one positive number per class")
+        if self.search not in SEARCHES:
+            raise InputError(f"unknown graph.search {self.search!r}; choose one of {', '.join(SEARCHES)}")
+
+    @property
+    def gamma(self) -> float:
+        """The paper's γ, from γ(1 + µ) = 1."""
+        return 1 / (1 + self.mu)

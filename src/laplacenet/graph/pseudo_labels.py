@@ -1,0 +1,111 @@
+"""Lines 8 to 12 of Algorithm 2: features and a few labels become a pseudo-label for every point."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, Num, Shaped
+from torch import Tensor
+
+from laplacenet.graph.affinity import affinity, normalize
+from laplacenet.graph.alignment import align_to_prior
+from laplacenet.graph.arrays import Array, as_floating
+from laplacenet.graph.config import GraphConfig
+from laplacenet.graph.neighbors import nearest_neighbors
+from laplacenet.graph.reach import reach_every_point
+from laplacenet.graph.solver import solve
+from laplacenet.runtime import InputError
+
+
+@dataclass(frozen=True)
+class PseudoLabels:
+    """What the graph says of every point.
+
+    `scores` are after alignment and sum to 1 in each row; `labels` are their largest entries, but a given label is
+    kept. A point that no label reaches is `unreachable`: its scores are the prior. `recall` is the share of true
+    neighbors that an approximate search found, None where the search was exact.
+    """
+
+    labels: Int[Tensor, " n"]
+    scores: Float[Tensor, "n C"]
+    unreachable: Bool[Tensor, " n"]
+    n_iterations: int
+    is_converged: bool
+    recall: float | None
+
+
+@torch.no_grad()
+def pseudo_label(
+    features: Num[Array, "n d"], labels: Shaped[Array, "..."], config: GraphConfig, *, n_classes: int | None = None
+) -> PseudoLabels:
+    """A label for every point from the few that are given; −1 marks a hidden label."""
+    X = unit_rows(checked_features(features))
+    y = checked_labels(torch.as_tensor(labels, device=X.device), len(X), n_classes)
+    Y = one_hot(y, n_classes or int(y.max()) + 1).to(X.dtype)
+    prior = class_prior(Y, config.prior)
+    neighbors = nearest_neighbors(X, k=config.k)
+    W_normalized = normalize(affinity(neighbors))
+    solution = solve(W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations)
+    F, unreachable = reach_every_point(solution.F.clamp(min=0), W_normalized)
+    scores = align_to_prior(F, y >= 0, prior, iterations=config.alignment_iterations)
+    return PseudoLabels(
+        labels=hard_labels(scores, y),
+        scores=scores,
+        unreachable=unreachable,
+        n_iterations=solution.n_iterations,
+        is_converged=solution.is_converged,
+        recall=neighbors.recall,
+    )
+
+
+def checked_features(features: Num[Array, "n d"]) -> Float[Tensor, "n d"]:
+    """The features as floating-point numbers, all of them finite."""
+    X = as_floating(features)
+    if not X.numel():
+        raise InputError(f"features of shape {tuple(X.shape)}; give at least one point with at least one feature")
+    if not X.isfinite().all():
+        raise InputError("features hold NaN or infinite values; give finite numbers")
+    return X
+
+
+def checked_labels(labels: Tensor, n: int, n_classes: int | None) -> Int[Tensor, " n"]:
+    """The labels as int64: −1 or a class, at least one of them given."""
+    if labels.shape != (n,) or labels.is_floating_point() or labels.is_complex():
+        raise InputError(f"labels of shape {tuple(labels.shape)} and {labels.dtype}; give {n} integers, −1 for hidden")
+    y = labels.long()
+    lowest, highest = (int(bound) for bound in torch.stack(torch.aminmax(y)).cpu())
+    if lowest == highest == -1:
+        raise InputError("every label is hidden (−1); give at least one")
+    if lowest < -1 or (n_classes is not None and highest >= n_classes):
+        accepted = "−1 or a class from 0" if n_classes is None else f"−1 or a class from 0 to {n_classes - 1}"
+        raise InputError(f"labels from {lowest} to {highest}; give {accepted}")
+    return y
+
+
+def unit_rows(X: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """Rows of length 1, so that inner products are cosines; a row of zeros stays and has no neighbors."""
+    # Division by the largest entry first: squares of finite numbers may overflow or vanish.
+    X = X / positive_or_one(X.abs().amax(1, keepdim=True))
+    return X / positive_or_one(torch.linalg.vector_norm(X, dim=1, keepdim=True))
+
+
+def positive_or_one(divisor: Tensor) -> Tensor:
+    """The divisor, but 1 where it is 0."""
+    return torch.where(divisor > 0, divisor, 1)
+
+
+def one_hot(y: Int[Tensor, " n"], n_classes: int) -> Bool[Tensor, "n C"]:
+    """The paper's Y; the row of a hidden label (−1) is zero."""
+    return y[:, None] == torch.arange(n_classes, device=y.device)
+
+
+def class_prior(Y: Float[Tensor, "n C"], prior: tuple[float, ...] | None) -> Float[Tensor, " C"]:
+    """The paper's D: the class shares among the labeled points, unless given."""
+    if prior is not None and len(prior) != Y.shape[1]:
+        raise InputError(f"graph.prior has {len(prior)} entries; give one for each of the {Y.shape[1]} classes")
+    D = Y.sum(0).double() if prior is None else torch.tensor(prior, dtype=torch.float64, device=Y.device)
+    return D / D.sum()
+
+
+def hard_labels(scores: Float[Tensor, "n C"], labels: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """The class with the largest score; a given label is kept."""
+    return torch.where(labels >= 0, labels, scores.argmax(1))
