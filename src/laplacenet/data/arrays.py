@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64, Shaped, UInt8
 from torch import Tensor
 
 from laplacenet.data.dataset import Dataset
@@ -66,7 +66,7 @@ def _read_pair(
     return images, torch.from_numpy(labels.reshape(-1).astype(np.int64))
 
 
-def _channels_first(images: np.ndarray[Any, Any], *, where: str) -> UInt8[Tensor, "n c h w"]:
+def _channels_first(images: Shaped[np.ndarray, "..."], *, where: str) -> UInt8[Tensor, "n c h w"]:
     if images.dtype != np.uint8:
         raise InputError(f"{where} must be uint8, 0 to 255; got {images.dtype}")
     if images.size == 0:
@@ -82,7 +82,7 @@ def _channels_first(images: np.ndarray[Any, Any], *, where: str) -> UInt8[Tensor
     )
 
 
-def _class_names(names: np.ndarray[Any, Any] | None, n_labels: int, *, where: Path) -> tuple[str, ...]:
+def _class_names(names: Shaped[np.ndarray, "..."] | None, n_labels: int, *, where: Path) -> tuple[str, ...]:
     if names is None:
         return tuple(str(number) for number in range(n_labels))
     if names.ndim != 1 or names.dtype.kind != "U":

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -110,8 +110,7 @@ def _read_folder(layout: CifarLayout, folder: Path) -> Iterator[tuple[str, dict[
     for name in layout.files:
         path = folder / name
         if path.is_file():
-            with path.open("rb") as file:
-                yield name, read_array_pickle(file, where=str(path))
+            yield name, read_array_pickle(path.read_bytes(), where=str(path))
 
 
 def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -122,14 +121,11 @@ def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dic
             for member in tar:
                 file = tar.extractfile(member) if member.isreg() and member.name in wanted else None
                 if file is not None:
-                    yield wanted[member.name], _read_member(file, where=f"{archive}/{member.name}")
+                    with file:
+                        pickled = file.read()
+                    yield wanted[member.name], read_array_pickle(pickled, where=f"{archive}/{member.name}")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"{archive}: damaged or cut off ({error}); delete it and fetch it again") from error
-
-
-def _read_member(file: IO[bytes], *, where: str) -> dict[str, Any]:
-    with file:
-        return read_array_pickle(file, where=where)
 
 
 def _class_names(layout: CifarLayout, meta: dict[str, Any], *, where: str) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ A pickle can name any function to be called while it is read. Only the names wit
 known here, so a file from a stranger can fill memory at worst.
 """
 
+import io
 import pickle
 from collections.abc import Callable
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -43,10 +44,10 @@ class _ArrayUnpickler(pickle.Unpickler):
         return ALLOWED[module_name, global_name]
 
 
-def read_array_pickle(file: IO[bytes], *, where: str) -> dict[str, Any]:
-    """The dictionary pickled in `file`, its keys as text; Python 2 strings come back as bytes."""
+def read_array_pickle(pickled: bytes, *, where: str) -> dict[str, Any]:
+    """The dictionary in `pickled`, its keys as text; Python 2 strings come back as bytes."""
     try:
-        content = _ArrayUnpickler(file, encoding="bytes").load()
+        content = _ArrayUnpickler(io.BytesIO(pickled), encoding="bytes").load()
     except _ForbiddenNameError as error:
         raise InputError(f"{where}: refused, its pickle asks for {error}; only numpy arrays are read") from error
     except Exception as error:  # a damaged pickle is a random program: it can fail in any way
