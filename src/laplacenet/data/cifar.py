@@ -110,7 +110,14 @@ def _read_folder(layout: CifarLayout, folder: Path) -> Iterator[tuple[str, dict[
     for name in layout.files:
         path = folder / name
         if path.is_file():
-            yield name, read_array_pickle(path.read_bytes(), where=str(path))
+            yield name, read_array_pickle(_read_bytes(path), where=str(path))
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dict[str, Any]]]:

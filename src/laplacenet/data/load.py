@@ -26,8 +26,8 @@ def load_dataset(
     below the current directory; `download` fetches CIFAR if it is not there. `size` is the side in pixels to which the
     pictures of a folder are brought.
     """
-    name, path = str(name_or_path), Path(name_or_path)
-    home = Path(folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or "data")
+    name, path = str(name_or_path), Path(name_or_path).expanduser()
+    home = Path(folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or "data").expanduser()
     is_picture_folder = name not in DATASET_NAMES and path.is_dir() and _cifar_layout(path) is None
     if is_picture_folder:
         return read_image_folder(path, size=size)

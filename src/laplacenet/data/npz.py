@@ -16,10 +16,12 @@ from laplacenet.runtime import InputError
 def open_npz(path: Path) -> Iterator[Any]:
     """The file's arrays by name, each read when it is asked for; pickled objects are refused."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with path.open("rb") as file:
+            arrays = np.load(file, allow_pickle=False)
             if not isinstance(arrays, np.lib.npyio.NpzFile):
                 raise InputError(f"{path}: holds a single array; expected an .npz file (numpy.savez)")
-            yield arrays
+            with arrays:
+                yield arrays
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:

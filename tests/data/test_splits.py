@@ -1,0 +1,158 @@
+"""Splits drawn and read: balanced, ascending, inside the data set; hidden labels are −1."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laplacenet.data import Split, balanced_split, hide_labels, read_split
+from laplacenet.runtime import InputError
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 3), st.integers(0, 2**40))
+def test_every_class_gets_as_many_labels(n_classes: int, per_class: int, spare: int, seed: int) -> None:
+    labels = torch.arange(n_classes).repeat(per_class + spare)
+    split = balanced_split(labels, n_classes * per_class, seed)
+    assert torch.bincount(labels[split.labeled], minlength=n_classes).tolist() == [per_class] * n_classes
+    assert split.labeled.tolist() == sorted(set(split.labeled.tolist()))
+
+
+def test_a_split_follows_its_seed_and_larger_ones_contain_smaller_ones() -> None:
+    labels = torch.arange(10).repeat(50)
+    assert torch.equal(balanced_split(labels, 100, 7).labeled, balanced_split(labels, 100, 7).labeled)
+    assert not torch.equal(balanced_split(labels, 100, 7).labeled, balanced_split(labels, 100, 8).labeled)
+    assert set(balanced_split(labels, 40, 7).labeled.tolist()) < set(balanced_split(labels, 100, 7).labeled.tolist())
+
+
+def test_rows_without_a_label_are_never_drawn() -> None:
+    labels = torch.tensor([-1, 0, -1, 1, -1, 0, 1])
+    assert balanced_split(labels, 4, 0).labeled.tolist() == [1, 3, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("n_labeled", "complaint"),
+    [
+        (5, "5 labels cannot be shared equally by 3 classes; choose a multiple of 3"),
+        (0, "0 labels"),
+        (-3, "-3 labels"),
+        (9, "9 labels are 3 for each class, but class 2 has 2 rows; choose at most 6"),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused_in_numbers(n_labeled: int, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        balanced_split(torch.tensor([0, 0, 0, 1, 1, 1, 2, 2]), n_labeled, 0)
+
+
+def test_nothing_can_be_drawn_where_nothing_is_known() -> None:
+    with pytest.raises(InputError, match="no row has a known label"):
+        balanced_split(torch.tensor([-1, -1]), 2, 0)
+
+
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=20), st.data())
+def test_hidden_labels_show_the_split_and_nothing_else(values: list, data: st.DataObject) -> None:
+    rows = sorted(data.draw(st.sets(st.integers(0, len(values) - 1), min_size=1)))
+    labels = torch.tensor(values)
+    hidden = hide_labels(labels, Split(torch.tensor(rows), len(values)))
+    assert hidden.tolist() == [value if row in rows else -1 for row, value in enumerate(values)]
+    assert labels.tolist() == values
+
+
+def test_a_split_of_another_data_set_is_refused() -> None:
+    with pytest.raises(InputError, match="the split is of 3 rows, the labels are 2"):
+        hide_labels(torch.tensor([0, 1]), Split(torch.tensor([0]), 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([], "at least one"),
+        ([1, 0], "ascend"),
+        ([0, 0], "ascend"),
+        ([0, 5], "names row 5; there are rows 0 to 4"),
+        ([-1, 2], "names row -1"),
+    ],
+)
+def test_a_wrong_split_is_refused(rows: list, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        Split(torch.tensor(rows, dtype=torch.int64), 5)
+
+
+def test_a_split_is_read_from_npz_by_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "splits.npz"
+    np.savez(path, **{"40/00": np.array([3, 1, 2], np.uint16), "40/01": np.array([0], np.uint16)})
+    split = read_split(path, "40/00", n=5)
+    assert split.labeled.tolist() == [1, 2, 3]
+    assert split.n == 5
+    assert len(read_split(str(path), "40/01", n=5)) == 1
+
+
+def test_one_array_needs_no_key(tmp_path: Path) -> None:
+    np.savez(tmp_path / "split.npz", rows=np.array([4, 0]))
+    assert read_split(tmp_path / "split.npz", n=5).labeled.tolist() == [0, 4]
+
+
+def test_a_missing_key_lists_a_few(tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", **{f"40/{number:02}": np.array([number]) for number in range(20)})
+    with pytest.raises(InputError, match="no split '41/00'; its 20 keys are 40/00, 40/01, 40/02, 40/03, 40/04, …"):
+        read_split(tmp_path / "s.npz", "41/00", n=50)
+    with pytest.raises(InputError, match="holds several splits; name one; its 20 keys"):
+        read_split(tmp_path / "s.npz", n=50)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "3\n1\n\n 2 \n"),
+        ("a.csv", "3\n1\n2\n"),
+        ("a.csv", "\ufeffindex\n3\n1\n2\n"),
+        ("a.csv", "label,Index\n9,3\n9,1\n9,2\n"),
+        ("a.csv", "row;label\n3;9\n1;9\n2;9\n"),
+        ("a.csv", "3,cat\n1,dog\n2,cat\n"),
+    ],
+)
+def test_a_split_is_read_from_text(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_split(tmp_path / name, n=5).labeled.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("a.txt", "1\nx\n", r"a\.txt, line 2: 'x' is not a row number"),
+        ("a.txt", "1\n1\n", r"a\.txt: row 1 stands in the split twice"),
+        ("a.txt", "1\n5\n", r"a\.txt: the split names row 5"),
+        ("a.txt", "-1\n", "names row -1"),
+        ("a.txt", "", "at least one"),
+        ("a.csv", "", "at least one"),
+        ("a.csv", "file,label\ncat/1.png,cat\n", r"a\.csv, line 2: 'cat/1\.png' is not a row number"),
+        ("a.json", "[1]", r"a\.json: a split is read from a \.npz, \.txt or \.csv file"),
+    ],
+)
+def test_a_wrong_split_file_is_named(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        read_split(tmp_path / name, n=5)
+
+
+def test_files_that_are_missing_or_no_text_are_named(tmp_path: Path) -> None:
+    for name in ("a.npz", "a.txt", "a.csv"):
+        with pytest.raises(InputError, match=f"{name}: no such file"):
+            read_split(tmp_path / name, n=5)
+    (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"b\.txt: not a text file"):
+        read_split(tmp_path / "b.txt", n=5)
+    (tmp_path / "folder.txt").mkdir()
+    with pytest.raises(InputError, match=r"folder\.txt: cannot be read"):
+        read_split(tmp_path / "folder.txt", n=5)
+
+
+def test_a_key_is_only_for_npz_and_only_integers_are_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\n")
+    with pytest.raises(InputError, match="key 'x' given, but only"):
+        read_split(tmp_path / "a.txt", "x", n=5)
+    np.savez(tmp_path / "a.npz", rows=np.array([0.5]))
+    with pytest.raises(InputError, match="rows must be a list of integers; got float64"):
+        read_split(tmp_path / "a.npz", n=5)
