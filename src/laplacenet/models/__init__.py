@@ -1,6 +1,17 @@
 """f = g ∘ z: the networks, by name, each with `embed` and `head`."""
 
 from laplacenet.models.build import MODELS, ModelConfig, build_model
+from laplacenet.models.inference import Inference
 from laplacenet.models.network import Network
+from laplacenet.models.saved import ModelDescription, load_model, save_model
 
-__all__ = ["MODELS", "ModelConfig", "Network", "build_model"]
+__all__ = [
+    "MODELS",
+    "Inference",
+    "ModelConfig",
+    "ModelDescription",
+    "Network",
+    "build_model",
+    "load_model",
+    "save_model",
+]

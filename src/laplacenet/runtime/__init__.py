@@ -1,7 +1,25 @@
-"""Named random streams, devices and precision, files that are never half written, progress, provenance."""
+"""Named random streams, devices and precision, files that are never half written, run folders, provenance, monitors."""
 
 from laplacenet.runtime.device import choose_device, mixed_precision
 from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.files import read_json, write_json, write_whole
+from laplacenet.runtime.monitor import Interruption, Monitor, Silence
+from laplacenet.runtime.provenance import provenance
 from laplacenet.runtime.random import stream, stream_seed
+from laplacenet.runtime.run_folder import RunFolder
 
-__all__ = ["InputError", "choose_device", "mixed_precision", "stream", "stream_seed"]
+__all__ = [
+    "InputError",
+    "Interruption",
+    "Monitor",
+    "RunFolder",
+    "Silence",
+    "choose_device",
+    "mixed_precision",
+    "provenance",
+    "read_json",
+    "stream",
+    "stream_seed",
+    "write_json",
+    "write_whole",
+]

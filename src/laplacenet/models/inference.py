@@ -1,0 +1,56 @@
+"""A whole data set through a network: embeddings and predictions of unaugmented inputs."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from laplacenet.models.network import Network
+from laplacenet.runtime import mixed_precision
+
+CHUNK = {"cuda": 2_000, "cpu": 250}  # inputs a forward pass; one static shape, so a GPU compiles it once
+
+
+class Inference:
+    """z(x) and f(x) for all of a data set, in evaluation mode and without gradients.
+
+    `prepare` turns stored inputs (uint8 images, vectors) into what the network reads. Inputs may lie on the host or on
+    the device; results lie on the device in fp32.
+    """
+
+    def __init__(self, network: Network, prepare: Callable[[Tensor], Tensor], *, compiled: bool = False) -> None:
+        self.network = network
+        self.prepare = prepare
+        self._embed = torch.compile(self._embed_chunk, dynamic=False) if compiled else self._embed_chunk
+
+    def embed(self, inputs: Tensor) -> Float[Tensor, "n d"]:
+        """V = {z(x_1), …, z(x_n)}."""
+        device = self.network.head.weight.device
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                chunks = [self._padded(chunk.to(device)) for chunk in torch.split(inputs, CHUNK[device.type])]
+                return torch.cat([self._embed(chunk) for chunk in chunks])[: len(inputs)]
+        finally:
+            self.network.train(was_training)
+
+    def logits(self, inputs: Tensor) -> Float[Tensor, "n C"]:
+        with torch.no_grad():
+            logits: Tensor = self.network.head(self.embed(inputs))
+            return logits
+
+    def _embed_chunk(self, chunk: Tensor) -> Float[Tensor, "n d"]:
+        x = self.prepare(chunk)
+        with mixed_precision(chunk.device):
+            if x.is_cuda and x.ndim == 4:
+                x = x.to(dtype=torch.bfloat16, memory_format=torch.channels_last)
+            return self.network.embed(x).float()
+
+    def _padded(self, chunk: Tensor) -> Tensor:
+        """The last chunk filled up to the static shape on a GPU: another shape would mean another compilation."""
+        missing = CHUNK[chunk.device.type] - len(chunk)
+        if missing == 0 or not chunk.is_cuda:
+            return chunk
+        return torch.cat([chunk, chunk[:1].expand(missing, *chunk.shape[1:])])

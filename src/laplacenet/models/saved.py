@@ -1,0 +1,68 @@
+"""A trained network for use: `model.safetensors` and `model.json`, all that prediction needs; neither executes."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from laplacenet.data import ChannelStatistics
+from laplacenet.models.build import ModelConfig, build_model
+from laplacenet.models.network import Network
+from laplacenet.runtime import InputError, read_json, write_json, write_whole
+
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What must be known of a network beside its weights: how it is built and what it reads and says."""
+
+    model: ModelConfig
+    input_shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    statistics: ChannelStatistics | None
+
+    def build(self, *, seed: int = 0) -> Network:
+        return build_model(
+            self.model.name,
+            n_classes=len(self.class_names),
+            in_channels=self.input_shape[0],
+            weight_norm=self.model.weight_norm,
+            seed=seed,
+        )
+
+
+def save_model(folder: Path, network: Network, description: ModelDescription) -> None:
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    write_whole(folder / WEIGHTS, save_tensors(weights))
+    write_json(folder / DESCRIPTION, asdict(description))
+
+
+def load_model(folder: Path) -> tuple[Network, ModelDescription]:
+    """The network in evaluation mode, on the CPU."""
+    description = _description(folder / DESCRIPTION)
+    network = description.build()
+    try:
+        network.load_state_dict(load_tensors((folder / WEIGHTS).read_bytes()), strict=True)
+    except OSError as error:
+        raise InputError(f"{folder / WEIGHTS}: cannot be read ({error.strerror}); has the run finished?") from error
+    except (SafetensorError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({reason})") from error
+    return network.eval(), description
+
+
+def _description(path: Path) -> ModelDescription:
+    found = read_json(path)
+    try:
+        statistics = found["statistics"]
+        return ModelDescription(
+            model=ModelConfig(**found["model"]),
+            input_shape=tuple(int(side) for side in found["input_shape"]),
+            class_names=tuple(str(name) for name in found["class_names"]),
+            statistics=statistics and ChannelStatistics(mean=tuple(statistics["mean"]), std=tuple(statistics["std"])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: not the description of a model ({error})") from error

@@ -1,0 +1,90 @@
+"""What a semi-supervised method tells the loop: who is labeled how this epoch, what is drawn, and the loss.
+
+The loop, the step and the checkpoint know nothing else of a method, so that others can share them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Bool, Float, Float32, Int64
+from torch import Tensor
+
+from laplacenet.augment import ViewParameters
+from laplacenet.graph import PseudoLabels
+from laplacenet.models import Inference, Network
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """One epoch: its number, its steps, the label each image has in it, and which images may be drawn unlabeled."""
+
+    index: int
+    phase: str
+    first_step: int
+    n_steps: int
+    targets: Int64[Tensor, " n"]
+    is_candidate: Bool[Tensor, " n"]
+    pseudo_labels: PseudoLabels | None = None
+
+    @property
+    def end_step(self) -> int:
+        return self.first_step + self.n_steps
+
+
+@dataclass(frozen=True)
+class Block:
+    """Everything random in a run of consecutive steps, drawn on the host: one row a step.
+
+    `views` are the parameters of n_views · b views, view after view; None where the inputs have no augmentation.
+    """
+
+    rows: Int64[Tensor, "steps b"]
+    views: ViewParameters | None
+    partners: Int64[Tensor, "steps b"]
+    mix_weights: Float32[Tensor, " steps"]
+    learning_rates: Float32[Tensor, " steps"]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def batch_size(self) -> int:
+        return self.rows.shape[1]
+
+    def tensors(self) -> list[Tensor]:
+        views = [] if self.views is None else [self.views.integers, self.views.factors]
+        return [self.rows, self.partners, self.mix_weights, self.learning_rates, *views]
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Block":
+        """The same block with every tensor changed: moved, padded, or one step selected."""
+        views = self.views and ViewParameters(change(self.views.integers), change(self.views.factors))
+        rows, partners = change(self.rows), change(self.partners)
+        return Block(rows, views, partners, change(self.mix_weights), change(self.learning_rates))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's views, what they are to be, and whom they mix with."""
+
+    views: Float[Tensor, "n_views_b ..."]
+    targets: Int64[Tensor, " b"]
+    partners: Int64[Tensor, " b"]
+    mix_weight: Float[Tensor, ""]
+
+
+class Method(Protocol):
+    """LaplaceNet is one; pseudo-labels with MixUp, Mean Teacher and FixMatch would be others."""
+
+    @property
+    def steps(self) -> int: ...
+
+    def plan_epoch(self, index: int, first_step: int, inference: Inference) -> EpochPlan:
+        """Label the inputs for the epoch that begins at this step."""
+        ...
+
+    def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
+        """Everything random in these steps of the epoch: a pure function of the seed and the steps."""
+        ...
+
+    def loss(self, network: Network, batch: Batch) -> Float[Tensor, ""]: ...

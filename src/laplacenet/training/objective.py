@@ -1,0 +1,45 @@
+"""The loss: MixUp, then one plain cross-entropy over all views."""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int64
+from torch import Tensor
+from torch.nn import functional
+
+
+def multi_view_cross_entropy(logits: Float[Tensor, "n_views b C"], targets: Int64[Tensor, " b"]) -> Float[Tensor, ""]:
+    """L_ssl with n_a views (and L_sup, the same sum over labeled images): 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i)."""
+    n_views = logits.shape[0]
+    return functional.cross_entropy(logits.flatten(0, 1), targets.repeat(n_views))
+
+
+def sample_partners(n_steps: int, batch: int, rng: np.random.Generator) -> Int64[np.ndarray, "steps b"]:
+    """Whom each image of a batch is mixed with: one permutation a step."""
+    return rng.permuted(np.tile(np.arange(batch), (n_steps, 1)), axis=1)
+
+
+def sample_mix_weights(n_steps: int, alpha: float, rng: np.random.Generator) -> Float32[np.ndarray, " steps"]:
+    """MixUp's λ ~ Beta(α, α), one a step; α = 0 is no MixUp: λ = 1."""
+    if alpha == 0:
+        return np.ones(n_steps, dtype=np.float32)
+    return rng.beta(alpha, alpha, size=n_steps).astype(np.float32)
+
+
+def mix(
+    views: Float[Tensor, "n_views b ..."], partners: Int64[Tensor, " b"], weight: Float[Tensor, ""]
+) -> Float[Tensor, "n_views b ..."]:
+    """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view."""
+    others = views.index_select(1, partners)
+    return torch.lerp(others, views, weight.to(views.dtype))
+
+
+def mixed_cross_entropy(
+    logits: Float[Tensor, "n_views b C"],
+    targets: Int64[Tensor, " b"],
+    partners: Int64[Tensor, " b"],
+    weight: Float[Tensor, ""],
+) -> Float[Tensor, ""]:
+    """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
+    own = multi_view_cross_entropy(logits, targets)
+    other = multi_view_cross_entropy(logits, targets.index_select(0, partners))
+    return torch.lerp(other, own, weight)

@@ -1,0 +1,59 @@
+"""Where a step finds its images: all of them on the device, or those of the coming steps, streamed from the host."""
+
+from typing import Protocol
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+
+class Supply(Protocol):
+    """`stage` makes the inputs of some rows available in `buffer` and says in which slots they lie."""
+
+    buffer: Tensor
+
+    def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]: ...
+
+
+class Resident:
+    """Everything lies on the device; a row is its own slot."""
+
+    def __init__(self, inputs: Tensor, device: torch.device) -> None:
+        self.buffer = inputs.to(device)
+
+    def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]:
+        return rows
+
+
+class Streamed:
+    """The inputs stay on the host (a memory-mapped cache); a block's rows travel through pinned memory.
+
+    The copy runs on a stream of its own while earlier steps are still computing, into fresh memory; only its move into
+    the buffer, which those steps read, waits for them.
+    """
+
+    def __init__(self, inputs: Tensor, device: torch.device, *, capacity: int) -> None:
+        self.inputs = inputs
+        self.buffer = torch.empty((capacity, *inputs.shape[1:]), dtype=inputs.dtype, device=device)
+        self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]:
+        chosen = torch.empty((rows.numel(), *self.inputs.shape[1:]), dtype=self.inputs.dtype, pin_memory=True)
+        torch.index_select(self.inputs, 0, rows.flatten(), out=chosen)
+        with torch.cuda.stream(self._copies):
+            arrived = chosen.to(self.buffer.device, non_blocking=True)
+        current = torch.cuda.current_stream(self.buffer.device)
+        current.wait_stream(self._copies)
+        arrived.record_stream(current)
+        self.buffer[: len(arrived)].copy_(arrived)
+        return torch.arange(rows.numel()).reshape(rows.shape)
+
+
+def supply_for(inputs: Tensor, device: torch.device, *, resident_bytes: int | None, capacity: int) -> Supply:
+    """Resident if the inputs fit into `resident_bytes` (by default half of the GPU's free memory), else streamed."""
+    if device.type == "cpu":
+        return Resident(inputs, device)
+    limit = torch.cuda.mem_get_info(device)[0] // 2 if resident_bytes is None else resident_bytes
+    if inputs.nbytes <= limit:
+        return Resident(inputs, device)
+    return Streamed(inputs, device, capacity=capacity)
