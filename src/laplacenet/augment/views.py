@@ -1,0 +1,76 @@
+"""Views of images, made where the images lie: batched operations on a CPU, one kernel on a GPU."""
+
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor
+
+from laplacenet.augment import eager
+from laplacenet.augment.operations import require_images
+from laplacenet.augment.sampling import ViewParameters
+from laplacenet.data import ChannelStatistics
+from laplacenet.runtime import InputError
+
+_CHUNK_BYTES = 1 << 22
+
+
+def make_views(
+    images: Tensor,
+    slots: Int64[Tensor, " n"],
+    parameters: ViewParameters,
+    *,
+    statistics: ChannelStatistics,
+) -> Float[Tensor, "n c h w"]:
+    """The views of `images[slots]`: flip, crop, RandAugment samples, cutout, normalization.
+
+    In single precision on a CPU; in bf16 and channels last on a GPU, without synchronization and fit for capture.
+    """
+    _require_fit(images, slots, parameters)
+    if images.device.type == "cuda":
+        from laplacenet.augment import kernel  # noqa: PLC0415  Triton is there only beside a GPU
+
+        return kernel.normalized_views(images, slots, parameters, affine=_affine(statistics))
+    views = torch.empty(len(slots), *images.shape[1:])
+    for chunk in _cached_chunks(images, len(slots)):
+        views[chunk] = normalized(eager.uint8_views(images, slots[chunk], parameters[chunk]), statistics)
+    return views
+
+
+def strong_views_uint8(
+    images: Tensor, slots: Int64[Tensor, " n"], parameters: ViewParameters
+) -> UInt8[Tensor, "n c h w"]:
+    """The views before normalization."""
+    _require_fit(images, slots, parameters)
+    if images.device.type == "cuda":
+        from laplacenet.augment import kernel  # noqa: PLC0415  Triton is there only beside a GPU
+
+        return kernel.uint8_views(images, slots, parameters)
+    return eager.uint8_views(images, slots, parameters)
+
+
+def normalized(images: UInt8[Tensor, "n c h w"], statistics: ChannelStatistics) -> Float[Tensor, "n c h w"]:
+    """(x/255 − mean)/std in each channel, in single precision."""
+    scales, offsets = (torch.tensor(values)[:, None, None].to(images.device) for values in _affine(statistics))
+    return images.mul(scales).add_(offsets)
+
+
+def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> Float[Tensor, "n d"]:
+    """Rows of vector data as they are: vectors have no augmentation."""
+    return vectors[slots]
+
+
+def _cached_chunks(images: UInt8[Tensor, "N c h w"], n: int) -> list[slice]:
+    """Slices of n views small enough for a core's cache and large enough to share the cost of each call."""
+    size = max(1, _CHUNK_BYTES // images[0].numel())
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _affine(statistics: ChannelStatistics) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The normalization of a channel as one product and one sum."""
+    pairs = list(zip(statistics.mean, statistics.std, strict=True))
+    return tuple(1 / (255 * std) for _, std in pairs), tuple(-mean / std for mean, std in pairs)
+
+
+def _require_fit(images: Tensor, slots: Tensor, parameters: ViewParameters) -> None:
+    require_images(images)
+    if len(parameters) != len(slots):
+        raise InputError(f"{len(slots)} views were asked for, but there are parameters for {len(parameters)}")
