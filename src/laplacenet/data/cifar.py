@@ -124,7 +124,7 @@ def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dic
     """Members are read one after another as the archive streams by; nothing is written to disk."""
     wanted = {f"{layout.folder}/{name}": name for name in layout.files}
     try:
-        with tarfile.open(archive, "r|*") as tar:
+        with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 file = tar.extractfile(member) if member.isreg() and member.name in wanted else None
                 if file is not None:

@@ -37,14 +37,14 @@ MEASURED = ChannelStatistics((), ())
 """Stands for statistics still to be measured on the images themselves."""
 
 
-def channel_statistics(images: UInt8[Tensor, "n c h w"], *, block: int = 1024) -> ChannelStatistics:
+def channel_statistics(images: UInt8[Tensor, "n c h w"], *, block: int = 256) -> ChannelStatistics:
     """Mean and deviation of each channel, from an exact histogram of its grey levels."""
-    histogram = torch.zeros(images.shape[1], 256, dtype=torch.int64, device=images.device)
+    histogram = np.zeros((images.shape[1], 256), dtype=np.int64)
     for start in range(0, len(images), block):
+        pixels = images[start : start + block].cpu().numpy()
         for channel in range(images.shape[1]):
-            histogram[channel] += images[start : start + block, channel].reshape(-1).bincount(minlength=256)
-    share = histogram.double().cpu().numpy()
-    share /= share.sum(axis=1, keepdims=True)
+            histogram[channel] += np.bincount(pixels[:, channel].ravel(), minlength=256)
+    share = histogram / histogram.sum(axis=1, keepdims=True)
     level = np.arange(256) / 255
     mean = share @ level
     variance = (share * (level - mean[:, None]) ** 2).sum(axis=1)
