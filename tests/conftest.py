@@ -13,6 +13,8 @@ if importlib.util.find_spec("beartype"):  # not on every GPU machine; the CPU te
 import torch
 from hypothesis import HealthCheck, settings
 
+torch.set_num_threads(1)  # the tests' tensors are small: waking a second thread costs more than it gives
+
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from laplacenet.models.network import Network, initialize
+from laplacenet.models.network import Network, initialize_convolutions
 from laplacenet.models.resnet import resnet_18, resnet_50
 from laplacenet.models.small import mlp, small_cnn
 from laplacenet.models.thirteen_cnn import thirteen_cnn
@@ -30,10 +31,15 @@ class ModelConfig:
 def build_model(
     name: str, *, n_classes: int, in_channels: int = 3, weight_norm: bool = False, seed: int = 0
 ) -> Network:
-    """A fresh network; `in_channels` is the length of a vector for `mlp`."""
+    """A fresh network; `in_channels` is the length of a vector for `mlp`.
+
+    The seed alone decides the weights, on the host; torch's global generator is put back as it was.
+    """
     ModelConfig(name, weight_norm)
-    network = _architecture(name, n_classes=n_classes, in_channels=in_channels)
-    initialize(network, seed=seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = _architecture(name, n_classes=n_classes, in_channels=in_channels)
+        initialize_convolutions(network)
     if weight_norm:
         for module in network.modules():
             if isinstance(module, nn.Conv2d):

@@ -1,6 +1,5 @@
 """f = g ∘ z: what every network here is."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -41,15 +40,8 @@ class UnitLength(nn.Module):
         return nn.functional.normalize(x, dim=1)
 
 
-def initialize(network: nn.Module, *, seed: int) -> None:
-    """He's normal initialization for convolutions, torch's own for the rest, from one seed on the host.
-
-    Nothing outside is disturbed: the global generator is put back as it was.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for module in network.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            elif isinstance(module, nn.Linear | nn.BatchNorm2d):
-                module.reset_parameters()
+def initialize_convolutions(network: nn.Module) -> None:
+    """He's normal initialization, by fan-out; everything else keeps torch's own."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -3,9 +3,10 @@
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Monitor(Protocol):
     """Handed to long work: it counts what is done and knows whether to stop early."""
 
@@ -39,7 +40,7 @@ class Interruption:
         """128 + the signal's number, as shells count: 130 for SIGINT, 143 for SIGTERM."""
         return 0 if self.signal is None else 128 + self.signal.value
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Interruption":
         for caught in (signal.SIGINT, signal.SIGTERM):
             self._previous[caught] = signal.signal(caught, self._note)
         return self

@@ -5,7 +5,7 @@ The loop, the step and the checkpoint know nothing else of a method, so that oth
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
@@ -57,10 +57,32 @@ class Block:
         return [self.rows, self.partners, self.mix_weights, self.learning_rates, *views]
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Block":
-        """The same block with every tensor changed: moved, padded, or one step selected."""
+        """The same block with every tensor changed alike: moved, or cut along the steps."""
         views = self.views and ViewParameters(change(self.views.integers), change(self.views.factors))
         rows, partners = change(self.rows), change(self.partners)
         return Block(rows, views, partners, change(self.mix_weights), change(self.learning_rates))
+
+    def at(self, i: Int64[Tensor, "1"]) -> "StepDraws":
+        """Step i of the block; i is a tensor, so that a replayed graph reads it anew."""
+        step = [tensor.index_select(0, i)[0] for tensor in self.tensors()]
+        rows, partners, mix_weight, learning_rate, *views = step
+        return StepDraws(rows, ViewParameters(*views) if views else None, partners, mix_weight, learning_rate)
+
+
+@dataclass(frozen=True)
+class StepDraws:
+    """One step's row of a block."""
+
+    rows: Int64[Tensor, " b"]
+    views: ViewParameters | None
+    partners: Int64[Tensor, " b"]
+    mix_weight: Float32[Tensor, ""]
+    learning_rate: Float32[Tensor, ""]
+
+    @property
+    def n_views(self) -> int:
+        """An input without augmentation has one view."""
+        return 1 if self.views is None else len(self.views) // len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -73,6 +95,7 @@ class Batch:
     mix_weight: Float[Tensor, ""]
 
 
+@runtime_checkable
 class Method(Protocol):
     """LaplaceNet is one; pseudo-labels with MixUp, Mean Teacher and FixMatch would be others."""
 

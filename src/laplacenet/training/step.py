@@ -87,13 +87,12 @@ class Stepper:
         return {name: state[p]["momentum_buffer"] for name, p in self.network.named_parameters()}
 
     def _take(self, block: Block, slots: Tensor, i: Tensor) -> None:
-        """The step itself. `i` is a tensor, so that a replayed graph reads it anew."""
-        now = block.map(lambda tensor: tensor.index_select(0, i)[0])
-        n_views = 1 if now.views is None else len(now.views) // len(now.rows)
-        views = self.views.make(self.supply.buffer, slots.index_select(0, i)[0].repeat(n_views), now.views)
-        self.optimizer.param_groups[0]["lr"].copy_(now.learning_rates)
+        """The step itself, number `i` of the block."""
+        now = block.at(i)
+        views = self.views.make(self.supply.buffer, slots.index_select(0, i)[0].repeat(now.n_views), now.views)
+        self.optimizer.param_groups[0]["lr"].copy_(now.learning_rate)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(views, self._targets.index_select(0, now.rows), now.partners, now.mix_weights)
+        loss = self._loss(views, self._targets.index_select(0, now.rows), now.partners, now.mix_weight)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.loss_sum += loss.detach()

@@ -1,12 +1,13 @@
 """Where a step finds its images: all of them on the device, or those of the coming steps, streamed from the host."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
 
+@runtime_checkable
 class Supply(Protocol):
     """`stage` makes the inputs of some rows available in `buffer` and says in which slots they lie."""
 

@@ -1,7 +1,7 @@
 """What is made of stored inputs before the network reads them: views of images, vectors as they are."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -11,6 +11,7 @@ from laplacenet.augment import AugmentConfig, ViewParameters, make_views, normal
 from laplacenet.data import ChannelStatistics
 
 
+@runtime_checkable
 class Views(Protocol):
     """Sampling apart from applying: `sample` draws on the host, `make` applies where the inputs lie."""
 

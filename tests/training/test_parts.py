@@ -1,0 +1,120 @@
+"""The parts of a step and of the schedule, each against the paper's formula written out."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from laplacenet.runtime import InputError, stream
+from laplacenet.training import TrainConfig, multi_view_cross_entropy
+from laplacenet.training.batches import epoch_rows, reshuffled_rows
+from laplacenet.training.objective import mix, mixed_cross_entropy, sample_mix_weights, sample_partners
+from laplacenet.training.schedule import learning_rates, supervised_steps
+
+
+def test_the_loss_is_the_papers_double_sum() -> None:
+    logits, targets = torch.randn(3, 5, 4), torch.tensor([0, 3, 1, 1, 2])
+    total = 0.0
+    for i in range(5):
+        for j in range(3):
+            total -= math.log(logits[j, i].exp()[targets[i]] / logits[j, i].exp().sum())
+    assert float(multi_view_cross_entropy(logits, targets)) == pytest.approx(total / (5 * 3), rel=1e-5)
+
+
+def test_a_mixed_loss_is_cross_entropy_with_the_mixed_target() -> None:
+    logits, targets, partners = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([2, 0, 1, 3])
+    weight = torch.tensor(0.3)
+    soft = 0.3 * functional.one_hot(targets, 3) + 0.7 * functional.one_hot(targets[partners], 3)
+    expected = functional.cross_entropy(logits.flatten(0, 1), soft.repeat(2, 1))
+    assert torch.allclose(mixed_cross_entropy(logits, targets, partners, weight), expected)
+
+
+def test_mixing_uses_one_partner_and_one_weight_in_every_view() -> None:
+    views, partners = torch.randn(3, 4, 1, 2, 2), torch.tensor([1, 2, 3, 0])
+    mixed = mix(views, partners, torch.tensor(0.25))
+    for j in range(3):
+        for i in range(4):
+            assert torch.allclose(mixed[j, i], 0.25 * views[j, i] + 0.75 * views[j, partners[i]])
+
+
+def test_without_mixup_views_and_loss_are_untouched() -> None:
+    weights = sample_mix_weights(5, 0.0, stream(0, "mixup"))
+    assert weights.tolist() == [1.0] * 5
+    views, partners = torch.randn(2, 3, 4), torch.tensor([2, 0, 1])
+    assert torch.equal(mix(views, partners, torch.tensor(1.0)), views)
+
+
+def test_mix_weights_follow_a_beta_distribution() -> None:
+    weights = sample_mix_weights(20_000, 0.5, stream(0, "mixup"))
+    assert weights.mean() == pytest.approx(0.5, abs=0.01)
+    assert weights.var() == pytest.approx(1 / 8, abs=0.005)  # αβ/((α+β)²(α+β+1))
+
+
+def test_partners_are_a_fresh_permutation_each_step() -> None:
+    partners = sample_partners(6, 10, stream(0, "mixup"))
+    assert all(sorted(row) == list(range(10)) for row in partners.tolist())
+    assert len({tuple(row) for row in partners.tolist()}) == 6
+
+
+@given(n=st.integers(1, 20), first=st.integers(0, 100), count=st.integers(1, 60), cut=st.integers(0, 59))
+def test_reshuffled_rows_are_one_endless_sequence_however_it_is_cut(n: int, first: int, count: int, cut: int) -> None:
+    rows = np.arange(100, 100 + n)
+    cut = min(cut, count - 1)
+    whole = reshuffled_rows(rows, first, count, seed=3, name="labeled")
+    tail = reshuffled_rows(rows, first + cut, count - cut, seed=3, name="labeled")
+    assert np.array_equal(whole[cut:], tail)
+
+
+@given(n=st.integers(1, 20), n_passes=st.integers(1, 5))
+def test_each_pass_of_a_reshuffle_sees_every_row_once(n: int, n_passes: int) -> None:
+    rows = reshuffled_rows(np.arange(n), 0, n * n_passes, seed=1, name="labeled").reshape(n_passes, n)
+    assert all(sorted(one_pass) == list(range(n)) for one_pass in rows.tolist())
+
+
+def test_epochs_shuffle_differently_and_hold_each_row_once() -> None:
+    first, second = (epoch_rows(np.arange(50), seed=0, epoch=epoch) for epoch in (0, 1))
+    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(50))
+    assert first.tolist() != second.tolist()
+
+
+def test_the_learning_rate_is_half_a_cosine_that_reaches_zero_just_behind_the_end() -> None:
+    config = TrainConfig(steps=250_000)
+    assert config.lr_zero_at_step == 255_000
+    rates = learning_rates(config, 0, 250_000)
+    assert rates[0] == pytest.approx(0.03)
+    assert rates[127_500] == pytest.approx(0.015, rel=1e-5)
+    assert 0 < rates[-1] < 0.03 * 0.001
+    assert np.array_equal(learning_rates(config, 1000, 10), rates[1000:1010])
+
+
+@pytest.mark.parametrize(
+    ("steps", "n_labeled", "expected"),
+    [(250_000, 4000, 4000), (250_000, 40, 100), (1000, 4000, 200), (250_000, 10_000, 10_000)],
+)
+def test_the_supervised_start_is_a_hundred_passes_but_at_most_a_fifth(
+    steps: int, n_labeled: int, expected: int
+) -> None:
+    assert supervised_steps(TrainConfig(steps=steps), n_labeled) == expected
+
+
+def test_the_supervised_baseline_is_supervised_throughout() -> None:
+    assert supervised_steps(TrainConfig(steps=1000, label_source="none"), 40) == 1000
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("steps", 0, "train.steps = 0; it must be at least 1"),
+        ("labeled_batch_size", 100, "leaves no room for unlabeled images"),
+        ("momentum", 1.0, r"it must lie in \[0, 1\)"),
+        ("lr", float("nan"), "must not be negative"),
+        ("label_source", "teacher", "choose one of graph, network, none"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(field: str, value: object, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        TrainConfig(**{field: value})
