@@ -1,0 +1,46 @@
+"""Augmentation invariance, equation 15: how much of its accuracy a classifier keeps when its images are augmented."""
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from laplacenet.augment import AugmentConfig, ViewParameters, sample_views, strong_views_uint8
+from laplacenet.data import ImageSet
+from laplacenet.evaluation.accuracy import correct, share
+from laplacenet.models import Inference
+from laplacenet.runtime import stream
+
+CHUNK = 2_000  # images augmented at once
+
+
+def augmentation_invariance(
+    inference: Inference, image_set: ImageSet, config: AugmentConfig, *, seed: int
+) -> float | None:
+    """V_Z = accuracy on u(x) / accuracy on x, where u is one unlabeled view of each image; None if the latter is 0."""
+    plain = share(correct(inference, image_set.images, image_set.labels))
+    if plain == 0:
+        return None
+    device = inference.network.head.weight.device
+    views = one_view_each(image_set.images, config, seed=seed, device=device)
+    return share(correct(inference, views, image_set.labels)) / plain
+
+
+def one_view_each(
+    images: UInt8[Tensor, "n c h w"], config: AugmentConfig, *, seed: int, device: torch.device
+) -> UInt8[Tensor, "n c h w"]:
+    """u(x_i) for every image: the same views for the same seed, on every device."""
+    n, _, height, width = images.shape
+    parameters = sample_views(
+        n,
+        n_samples=config.n_unlabeled_samples,
+        height=height,
+        width=width,
+        config=config,
+        rng=stream(seed, "invariance"),
+    )
+    chunks = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
+    return torch.cat([_views(images[chunk].to(device), parameters[chunk].to(device)) for chunk in chunks])
+
+
+def _views(images: UInt8[Tensor, "n c h w"], parameters: ViewParameters) -> UInt8[Tensor, "n c h w"]:
+    return strong_views_uint8(images, torch.arange(len(images), device=images.device), parameters)

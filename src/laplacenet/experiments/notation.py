@@ -1,0 +1,120 @@
+"""Experiments as JSON and as `section.field=value`: every value is read as its field's type or refused."""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any
+
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.runtime import InputError
+
+
+def to_json(experiment: Experiment) -> dict[str, Any]:
+    """As `experiment.json` holds it: a tuple is a list there."""
+    content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(experiment)))
+    return content
+
+
+def from_json(content: Any, *, source: str) -> Experiment:
+    """The experiment of an `experiment.json`; `source` names the file in what is said when it is not one."""
+    if not isinstance(content, dict):
+        raise InputError(f"{source}: not an experiment (a JSON object is expected)")
+    experiment, known = Experiment(), _hints(Experiment)
+    for key, value in content.items():
+        if key not in known:
+            raise InputError(f"{source}: unknown entry {key!r}; an experiment has {', '.join(known)}")
+        if key in _sections():
+            entry = _section(known[key], value, where=f"{source}: {key}")
+        else:
+            entry = _checked(Experiment, key, value, where=source)
+        experiment = _with(experiment, key, entry)
+    return experiment
+
+
+def override(experiment: Experiment, settings: Iterable[str]) -> Experiment:
+    """Settings such as `train.steps=500`, as the command line gives them with --set."""
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        section_name, dot, name = path.strip().partition(".")
+        where = f"--set {setting}"
+        if not equals:
+            raise InputError(f"{where}: write section.field=value, for example train.steps=500")
+        if not dot:
+            experiment = _with(experiment, section_name, _parsed(Experiment, section_name, text, where=where))
+            continue
+        if section_name not in _sections():
+            raise InputError(f"{where}: unknown section {section_name!r}; choose one of {', '.join(_sections())}")
+        section = getattr(experiment, section_name)
+        value = _parsed(type(section), name, text, where=where)
+        experiment = _with(experiment, section_name, _with(section, name, value))
+    return experiment
+
+
+def _section(kind: type, content: Any, *, where: str) -> Any:
+    if not isinstance(content, dict):
+        raise InputError(f"{where} must be an object with the fields {', '.join(_hints(kind))}")
+    return kind(**{name: _checked(kind, name, value, where=where) for name, value in content.items()})
+
+
+def _with(settings: Any, name: str, value: Any) -> Any:
+    return dataclasses.replace(settings, **{name: value})
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _sections() -> list[str]:
+    return [name for name, hint in _hints(Experiment).items() if dataclasses.is_dataclass(hint)]
+
+
+def _options(kind: type, name: str, where: str) -> tuple[Any, ...]:
+    """The types that a field accepts."""
+    hints = _hints(kind)
+    if name not in hints or dataclasses.is_dataclass(hints[name]):
+        simple = [key for key, hint in hints.items() if not dataclasses.is_dataclass(hint)]
+        raise InputError(f"{where}: unknown field {name!r}; choose one of {', '.join(simple)}")
+    hint = hints[name]
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+
+
+def _parsed(kind: type, name: str, text: str, *, where: str) -> Any:
+    """A value from the command line, read as the field's type."""
+    options = _options(kind, name, where)
+    if text.lower() == "none" and type(None) in options:
+        return None
+    for option in options:
+        try:
+            if option is bool:
+                return {"true": True, "false": False, "on": True, "off": False}[text.lower()]
+            if typing.get_origin(option) is tuple:
+                return tuple(float(part) for part in text.strip("()[]").split(","))
+            if option is not type(None):
+                return option(text)
+        except (ValueError, KeyError):
+            continue
+    raise InputError(f"{where}: {text!r} is not {_spoken(options)}")
+
+
+def _checked(kind: type, name: str, value: Any, *, where: str) -> Any:
+    """A value from JSON, refused if it is of another type than the field."""
+    options = _options(kind, name, where)
+    for option in options:
+        if typing.get_origin(option) is tuple and isinstance(value, list) and all(map(_is_number, value)):
+            return tuple(float(part) for part in value)
+        if option is float and _is_number(value):
+            return float(value)
+        if isinstance(option, type) and isinstance(value, option) and isinstance(value, bool) == (option is bool):
+            return value
+    raise InputError(f"{where}: {name} is {value!r}, not {_spoken(options)}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _spoken(options: tuple[Any, ...]) -> str:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "none"}
+    return " or ".join(names.get(option, "numbers with commas between") for option in options)

@@ -1,0 +1,131 @@
+"""What a run leaves behind in numbers: a line for every epoch, and the outcome."""
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from laplacenet.runtime import InputError, RunFolder
+
+FINAL = "final.json"
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One line of `epochs.jsonl`. An epoch that was interrupted has two: `is_complete` is false in the first.
+
+    `elapsed_s` counts all of the run, with what came before a resumption; `step_s` is the mean time of a step.
+    Of an epoch without pseudo-labels (the supervised start, or one resumed in its middle) their fields are None.
+    """
+
+    epoch: int
+    phase: str
+    step: int
+    n_steps: int
+    is_complete: bool
+    loss: float
+    lr: float
+    test_error: float | None
+    pseudo_label_accuracy: float | None
+    is_converged: bool | None
+    n_iterations: int | None
+    n_unreachable: int | None
+    recall: float | None
+    label_s: float
+    step_s: float
+    compile_s: float
+    elapsed_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`final.json`. The result is `test_error`, that of the last network; the best on test is shown beside it only."""
+
+    steps: int
+    n_labeled: int
+    test_error: float | None
+    best_test_error: float | None
+    pseudo_label_accuracy: float | None
+    train_invariance: float | None
+    test_invariance: float | None
+    n_epochs: int
+    n_epochs_not_converged: int
+    total_s: float
+    label_s: float
+    compile_s: float
+    median_step_s: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def read_epochs(folder: RunFolder, *, up_to_step: int | None = None) -> list[EpochRecord]:
+    source = folder.path / "epochs.jsonl"
+    return [_read(EpochRecord, content, source=str(source)) for content in folder.epochs(up_to_step=up_to_step)]
+
+
+def read_outcome(folder: RunFolder) -> Outcome:
+    """The outcome of a finished run."""
+    if not folder.has(FINAL):
+        raise InputError(f"{folder.path}: this run is not finished; continue it with --resume {folder.path}")
+    outcome: Outcome = _read(Outcome, folder.read(FINAL), source=str(folder.path / FINAL))
+    return outcome
+
+
+def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
+    """What the epochs say of the whole run; the last network's own numbers are put in by whoever has it."""
+    last_step = records[-1].step if records else 0
+    times = [record.step_s for record in records]
+    return Outcome(
+        steps=last_step,
+        n_labeled=n_labeled,
+        test_error=None,
+        best_test_error=min((r.test_error for r in records if r.test_error is not None), default=None),
+        pseudo_label_accuracy=last_known(records, "pseudo_label_accuracy"),
+        train_invariance=None,
+        test_invariance=None,
+        n_epochs=sum(record.is_complete for record in records),
+        n_epochs_not_converged=sum(record.is_converged is False for record in records),
+        total_s=records[-1].elapsed_s if records else 0.0,
+        label_s=sum(record.label_s for record in records),
+        compile_s=sum(record.compile_s for record in records),
+        # the middle one: the first epochs warm up and do not count
+        median_step_s=statistics.median(times) if times else None,
+    )
+
+
+def last_known(records: Sequence[EpochRecord], field: str) -> Any:
+    """The field's last value that is not None."""
+    known = [value for record in records if (value := getattr(record, field)) is not None]
+    return known[-1] if known else None
+
+
+def remarks(record: EpochRecord) -> dict[str, str]:
+    """What the graph had trouble with in this epoch, by kind, so that each kind can be said once."""
+    found = {}
+    if record.is_converged is False:
+        found["converged"] = (
+            f"epoch {record.epoch}: the conjugate gradients did not converge in {record.n_iterations} iterations;"
+            " raise graph.max_iterations or graph.tol"
+        )
+    if record.n_unreachable:
+        found["unreachable"] = (
+            f"epoch {record.epoch}: no label reaches {record.n_unreachable} inputs, which are left out;"
+            " raise graph.k or give more labels"
+        )
+    if record.recall is not None:
+        found["recall"] = (
+            f"epoch {record.epoch}: the neighbor search is approximate and finds {record.recall:.1%} of them"
+        )
+    return found
+
+
+def _read(kind: type, content: Any, *, source: str) -> Any:
+    try:
+        return kind(**content)
+    except TypeError as error:
+        raise InputError(f"{source}: not what this version writes there ({error})") from error

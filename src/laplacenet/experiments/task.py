@@ -1,0 +1,166 @@
+"""From an experiment to what is trained: the data loaded, its hidden labels hidden, the network built from the seed."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from laplacenet.data import (
+    UNKNOWN,
+    Dataset,
+    ImageSet,
+    VectorSet,
+    balanced_split,
+    hide_labels,
+    load_dataset,
+    read_labels,
+    read_split,
+)
+from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.models import ModelDescription, Network
+from laplacenet.runtime import InputError, stream_seed
+from laplacenet.training import ImageViews, LaplaceNet, VectorViews, Views
+from laplacenet.training.schedule import wanted_supervised_steps
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """An experiment with everything it names at hand.
+
+    `given_labels` are all that training sees; `true_labels` and `test_labels` are for evaluation, −1 where unknown.
+    """
+
+    experiment: Experiment
+    dataset: Dataset
+    class_names: tuple[str, ...]
+    given_labels: Int64[Tensor, " n"]
+    true_labels: Int64[Tensor, " n"]
+    test_labels: Int64[Tensor, " n_test"] | None
+    views: Views
+
+    @property
+    def inputs(self) -> Tensor:
+        return rows_of(self.dataset.train)
+
+    @property
+    def test_inputs(self) -> Tensor | None:
+        return None if self.dataset.test is None else rows_of(self.dataset.test)
+
+    @property
+    def n_labeled(self) -> int:
+        return int((self.given_labels >= 0).sum())
+
+    @property
+    def description(self) -> ModelDescription:
+        train = self.dataset.train
+        return ModelDescription(
+            model=self.experiment.model,
+            input_shape=tuple(self.inputs.shape[1:]),
+            class_names=self.class_names,
+            statistics=train.statistics if isinstance(train, ImageSet) else None,
+        )
+
+    @property
+    def method(self) -> LaplaceNet:
+        return LaplaceNet(
+            inputs=self.inputs,
+            labels=self.given_labels,
+            n_classes=len(self.class_names),
+            views=self.views,
+            config=self.experiment.train,
+            graph=self.experiment.graph,
+            seed=self.experiment.seed,
+        )
+
+    def network(self) -> Network:
+        """A fresh network, always the same for the same seed; refused where it cannot read the inputs."""
+        network = self.description.build(seed=stream_seed(self.experiment.seed, "network"))
+        require_fit(network, self.views.plain(self.inputs[:1]), name=self.experiment.model.name)
+        return network
+
+    def notes(self) -> list[str]:
+        """What the person who waits should know before the first step."""
+        config, method, notes = self.experiment.train, self.method, []
+        skipped = self.dataset.skipped
+        if skipped:
+            notes.append(f"{len(skipped)} files were skipped; the first, {skipped[0].path}: {skipped[0].reason}")
+        wanted = wanted_supervised_steps(config, self.n_labeled)
+        if config.label_source != "none" and wanted > method.supervised_steps:
+            notes.append(
+                f"the supervised start is cut from {wanted} to {method.supervised_steps} steps,"
+                f" a fifth of the {config.steps} in all"
+            )
+        return notes
+
+
+def prepare(experiment: Experiment, *, data_folder: str | None = None, download: bool = False) -> Task:
+    """Load what the experiment names. `data_folder` is where to look for its data instead of where it says."""
+    data = experiment.data
+    dataset = load_dataset(data.name, folder=data_folder or data.folder, size=data.size, download=download)
+    given_labels, class_names = visible_labels(dataset.train, data, seed=experiment.seed)
+    if not class_names:
+        raise InputError(
+            f"{data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
+        )
+    test = dataset.test
+    return Task(
+        experiment=experiment,
+        dataset=dataset,
+        class_names=class_names,
+        given_labels=given_labels,
+        true_labels=renumbered(dataset.train.labels, dataset.train.class_names, class_names),
+        test_labels=None if test is None else renumbered(test.labels, test.class_names, class_names),
+        views=views_of(dataset.train, experiment),
+    )
+
+
+def visible_labels(
+    train: ImageSet | VectorSet, data: DataConfig, *, seed: int
+) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
+    """The labels that training may see, −1 for all others, and the names of the classes."""
+    if data.label_file is not None:
+        if not isinstance(train, ImageSet):
+            raise InputError(f"{data.label_file}: labels by file name need a folder of pictures, not {data.name}")
+        return read_labels(data.label_file, train)
+    if data.split_file is not None:
+        split = read_split(data.split_file, data.split_key, n=len(train))
+    elif data.n_labeled is not None:
+        split = balanced_split(train.labels, data.n_labeled, seed if data.split_seed is None else data.split_seed)
+    else:
+        return train.labels, train.class_names
+    return hide_labels(train.labels, split), train.class_names
+
+
+def renumbered(
+    labels: Int64[Tensor, " n"], names: tuple[str, ...], class_names: tuple[str, ...]
+) -> Int64[Tensor, " n"]:
+    """The labels as numbers among `class_names`; a class that is not among them becomes unknown."""
+    number = [class_names.index(name) if name in class_names else UNKNOWN for name in names]
+    return torch.tensor([*number, UNKNOWN])[labels]  # a label of −1 finds the last entry
+
+
+def views_of(train: ImageSet | VectorSet, experiment: Experiment) -> Views:
+    if isinstance(train, VectorSet):
+        return VectorViews()
+    height, width = train.images.shape[2:]
+    experiment.augment.pad_for(height, width)
+    return ImageViews(experiment.augment, train.statistics, height=height, width=width)
+
+
+def rows_of(part: ImageSet | VectorSet) -> Tensor:
+    return part.images if isinstance(part, ImageSet) else part.vectors
+
+
+def require_fit(network: Network, example: Tensor, *, name: str) -> None:
+    """One input through the network: too small an image or the wrong kind of input shows itself here, not mid-run."""
+    was_training = network.training
+    try:
+        with torch.no_grad():
+            network.eval()(example)
+    except (RuntimeError, ValueError) as error:
+        shape = "×".join(map(str, example.shape[1:]))
+        accepted = "mlp for vectors; small-cnn for pictures from 6 px, the others from 32 px"
+        raise InputError(f"model {name} cannot read inputs of shape {shape}; choose {accepted}") from error
+    finally:
+        network.train(was_training)
