@@ -62,6 +62,11 @@ def test_views_are_normalized_by_channel(c: int) -> None:
     torch.testing.assert_close(normalized(plain, statistics), ours, rtol=0, atol=0)
 
 
+def test_statistics_of_other_channels_are_refused() -> None:
+    with pytest.raises(InputError, match="1 channels need as many means; got 3"):
+        normalized(random_images(2, 1, 8, 8), STATISTICS[3])
+
+
 def test_without_augmentation_a_view_is_the_image() -> None:
     images = random_images(10, 3, 32, 32)
     config = AugmentConfig(n_labeled_samples=0, n_unlabeled_samples=0, cutout=0.0, flip=False, pad=0)

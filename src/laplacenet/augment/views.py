@@ -1,5 +1,7 @@
 """Views of images, made where the images lie: batched operations on a CPU, one kernel on a GPU."""
 
+import functools
+
 import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
@@ -28,7 +30,7 @@ def make_views(
     if images.device.type == "cuda":
         from laplacenet.augment import kernel  # noqa: PLC0415  Triton is there only beside a GPU
 
-        return kernel.normalized_views(images, slots, parameters, affine=_affine(statistics))
+        return kernel.normalized_views(images, slots, parameters, affine=_affine(statistics, images.shape[1]))
     views = torch.empty(len(slots), *images.shape[1:])
     for chunk in _cached_chunks(images, len(slots)):
         views[chunk] = normalized(eager.uint8_views(images, slots[chunk], parameters[chunk]), statistics)
@@ -49,7 +51,7 @@ def strong_views_uint8(
 
 def normalized(images: UInt8[Tensor, "n c h w"], statistics: ChannelStatistics) -> Float[Tensor, "n c h w"]:
     """(x/255 − mean)/std in each channel, in single precision."""
-    scales, offsets = (torch.tensor(values)[:, None, None].to(images.device) for values in _affine(statistics))
+    scales, offsets = _affine_tensors(statistics, images.shape[1], images.device)
     return images.mul(scales).add_(offsets)
 
 
@@ -60,12 +62,21 @@ def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> F
 
 def _cached_chunks(images: UInt8[Tensor, "N c h w"], n: int) -> list[slice]:
     """Slices of n views small enough for a core's cache and large enough to share the cost of each call."""
-    size = max(1, _CHUNK_BYTES // images[0].numel())
+    size = max(1, _CHUNK_BYTES // images.shape[1:].numel())
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _affine(statistics: ChannelStatistics) -> tuple[tuple[float, ...], tuple[float, ...]]:
+@functools.lru_cache(maxsize=64)
+def _affine_tensors(statistics: ChannelStatistics, n_channels: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Kept on the device: a copy from the host could not be captured."""
+    scales, offsets = _affine(statistics, n_channels)
+    return torch.tensor(scales, device=device)[:, None, None], torch.tensor(offsets, device=device)[:, None, None]
+
+
+def _affine(statistics: ChannelStatistics, n_channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The normalization of a channel as one product and one sum."""
+    if len(statistics.mean) != n_channels:
+        raise InputError(f"images with {n_channels} channels need as many means; got {len(statistics.mean)}")
     pairs = list(zip(statistics.mean, statistics.std, strict=True))
     return tuple(1 / (255 * std) for _, std in pairs), tuple(-mean / std for mean, std in pairs)
 
