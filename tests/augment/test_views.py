@@ -89,6 +89,14 @@ def test_parameters_for_another_number_of_views_are_refused() -> None:
         strong_views_uint8(random_images(4, 1, 8, 8), torch.arange(2), parameters)
 
 
+def test_no_views_are_an_empty_batch() -> None:
+    parameters = sample_views(0, n_samples=2, height=8, width=8, config=AugmentConfig(), rng=stream(0, "v"))
+    views = make_views(random_images(4, 3, 8, 8), torch.arange(0), parameters, statistics=STATISTICS[3])
+    assert (
+        views.shape == strong_views_uint8(random_images(4, 3, 8, 8), torch.arange(0), parameters).shape == (0, 3, 8, 8)
+    )
+
+
 def test_views_of_vectors_are_their_rows() -> None:
     vectors = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     assert torch.equal(vector_views(vectors, torch.tensor([3, 3, 0])), vectors[[3, 3, 0]])

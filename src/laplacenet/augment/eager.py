@@ -41,9 +41,9 @@ def flip_and_crop(
     rows = _reflected(integers[:, ROW_OFFSET], height)
     columns = _reflected(integers[:, COLUMN_OFFSET], width)
     columns = torch.where(integers[:, FLIP, None] > 0, width - 1 - columns, columns)
-    index = (rows[:, :, None] * width + columns[:, None, :]).reshape(len(slots), 1, -1)
+    index = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)[:, None]
     chosen = images.index_select(0, slots).flatten(2)
-    return chosen.gather(2, index.expand(-1, c, -1)).reshape(-1, c, height, width)
+    return chosen.gather(2, index.expand(-1, c, -1)).reshape(len(slots), c, height, width)
 
 
 def apply_mixed(

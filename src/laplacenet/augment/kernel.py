@@ -78,6 +78,8 @@ def uint8_views(
 
 def _launch(images: Tensor, slots: Tensor, parameters: ViewParameters, *, out: Tensor, affine: Affine) -> Tensor:
     n, c, height, width = out.shape
+    if n == 0:
+        return out
     stages = torch.empty(n, 2, c, height * width, dtype=torch.uint8, device=images.device)
     tables = torch.empty(n, c, 256, dtype=torch.uint8, device=images.device)
     scales, offsets = ((*values, 0.0, 0.0)[:3] for values in affine)
