@@ -11,6 +11,7 @@ LABEL_SOURCES = ("graph", "network", "none")
 class TrainConfig:
     """`label_source`: who labels the unlabeled images each epoch: the graph (LaplaceNet), the network's own argmax (the
     paper's comparison), or nobody (the supervised-only baseline: all steps are supervised ones).
+    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful.
 
     `mixup_alpha=0` is training without MixUp. The supervised start counts as steps and takes at most a fifth of them.
     """
@@ -25,6 +26,7 @@ class TrainConfig:
     mixup_alpha: float = 0.5
     supervised_passes: int = 100
     label_source: str = "graph"
+    class_weighting: bool = False
 
     def __post_init__(self) -> None:
         for field in ("steps", "batch_size", "labeled_batch_size", "n_views"):

@@ -13,6 +13,15 @@ def multi_view_cross_entropy(logits: Float[Tensor, "n_views b C"], targets: Int6
     return functional.cross_entropy(logits.flatten(0, 1), targets.repeat(n_views))
 
 
+def weighted_cross_entropy(
+    logits: Float[Tensor, "n_views b C"], targets: Int64[Tensor, " b"], weights: Float[Tensor, " b"]
+) -> Float[Tensor, ""]:
+    """1/(b·n_a) Σ_i Σ_j w_i·l_s(f(t_j(x_i)), y_i)."""
+    n_views = logits.shape[0]
+    losses = functional.cross_entropy(logits.flatten(0, 1), targets.repeat(n_views), reduction="none")
+    return (losses * weights.repeat(n_views)).mean()
+
+
 def sample_partners(n_steps: int, batch: int, rng: np.random.Generator) -> Int64[np.ndarray, "steps b"]:
     """Whom each image of a batch is mixed with: one permutation a step."""
     return rng.permuted(np.tile(np.arange(batch), (n_steps, 1)), axis=1)
@@ -42,4 +51,18 @@ def mixed_cross_entropy(
     """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
     own = multi_view_cross_entropy(logits, targets)
     other = multi_view_cross_entropy(logits, targets.index_select(0, partners))
+    return torch.lerp(other, own, weight)
+
+
+def mixed_weighted_cross_entropy(
+    logits: Float[Tensor, "n_views b C"],
+    targets: Int64[Tensor, " b"],
+    partners: Int64[Tensor, " b"],
+    *,
+    weight: Float[Tensor, ""],
+    weights: Float[Tensor, " b"],
+) -> Float[Tensor, ""]:
+    """The same mixture, each target with the weight of the image that it comes from."""
+    own = weighted_cross_entropy(logits, targets, weights)
+    other = weighted_cross_entropy(logits, targets.index_select(0, partners), weights.index_select(0, partners))
     return torch.lerp(other, own, weight)
