@@ -91,8 +91,8 @@ def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
         n_epochs=sum(record.is_complete for record in records),
         n_epochs_not_converged=sum(record.is_converged is False for record in records),
         total_s=records[-1].elapsed_s if records else 0.0,
-        label_s=sum(record.label_s for record in records),
-        compile_s=sum(record.compile_s for record in records),
+        label_s=sum((record.label_s for record in records), 0.0),
+        compile_s=sum((record.compile_s for record in records), 0.0),
         # the middle one: the first epochs warm up and do not count
         median_step_s=statistics.median(times) if times else None,
     )

@@ -68,6 +68,11 @@ def without_graph(experiment: Experiment) -> Experiment:
     )
 
 
+def with_class_weighting(experiment: Experiment) -> Experiment:
+    """Each image's loss weighted by the certainty of its label and the size of its class, after Iscen et al."""
+    return replace(_named(experiment, "class-weighting"), train=replace(experiment.train, class_weighting=True))
+
+
 def with_scaled_batch(experiment: Experiment, factor: int) -> Experiment:
     """b and b_l, both."""
     train = experiment.train

@@ -1,0 +1,98 @@
+"""Tiny data in the paper's layouts, and records as runs would leave them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from references_data import cifar10_files, cifar_rows, write_files
+
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.records import CurvePoint, Record, RunKey
+from laplacenet.experiments.run_records import Outcome
+from laplacenet.experiments.variants import PAPER_STEPS, on_split
+
+TINY = (
+    "model.name=small-cnn",
+    "train.labeled_batch_size=3",
+    "train.batch_size=6",
+)
+N_LABELED = (500, 1000, 2000, 4000, 10000)
+
+
+def write_tiny_data(folder: Path) -> Path:
+    """CIFAR-10, CIFAR-100 and Mini-ImageNet with a few rows each, and split files with the published keys."""
+    write_files(folder / "cifar-10-batches-py", cifar10_files(4))
+    write_files(folder / "cifar-100-python", tiny_cifar100(20))
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 4), ("test", 1)):
+        for kind in ("ant", "bee", "cat"):
+            below = folder / "mini-imagenet" / part / kind
+            below.mkdir(parents=True)
+            for number in range(n):
+                Image.fromarray(rng.integers(0, 256, (84, 84, 3), dtype=np.uint8)).save(below / f"{number}.png")
+    keys = {f"{n}/{split:02d}": np.arange(split, split + 8) for n in N_LABELED for split in range(5)}
+    for name in ("cifar10", "cifar100", "mini-imagenet"):
+        np.savez(folder / f"{name}_splits.npz", **keys)
+    return folder
+
+
+def tiny_cifar100(n: int) -> dict[str, dict[str, Any]]:
+    """Four of its hundred classes."""
+    labels = [row % 4 for row in range(n)]
+    return {
+        "train": {"fine_labels": labels, "coarse_labels": [0] * n, "data": cifar_rows(n, 1)},
+        "test": {"fine_labels": labels[:4], "coarse_labels": [0] * 4, "data": cifar_rows(4, 2)},
+        "meta": {"fine_label_names": [f"fine{k}" for k in range(100)], "coarse_label_names": ["all"]},
+    }
+
+
+def split_files(folder: Path) -> dict[str, str]:
+    return {name: str(folder / f"{name}_splits.npz") for name in ("cifar10", "cifar100", "mini-imagenet")}
+
+
+def outcome(**values: Any) -> Outcome:
+    usual: dict[str, Any] = {
+        "steps": 100,
+        "n_labeled": 4000,
+        "test_error": 0.4,
+        "best_test_error": 0.39,
+        "pseudo_label_accuracy": 0.5,
+        "train_invariance": 0.95,
+        "test_invariance": 0.93,
+        "n_epochs": 3,
+        "n_epochs_not_converged": 0,
+        "total_s": 3600.0,
+        "label_s": 60.0,
+        "compile_s": 20.0,
+        "median_step_s": 0.004,
+    }
+    return Outcome(**(usual | values))
+
+
+def record_of(
+    experiment: Experiment,
+    *,
+    split: int = 0,
+    base_steps: int = PAPER_STEPS,
+    source: str = "published",
+    diverged_at_step: int | None = None,
+    **values: Any,
+) -> Record:
+    """A record of this experiment with these numbers in its outcome."""
+    split_file = "splits.npz" if source == "published" else None
+    resolved = on_split(experiment, split, split_file=split_file, base_steps=base_steps)
+    result = outcome(**values)
+    error = result.test_error or 0.0
+    return Record(
+        key=RunKey(experiment.name, split, source, base_steps),
+        experiment=replace(resolved, data=replace(resolved.data, folder=None)),
+        provenance={"commit": "abc", "hardware": {"device": "cuda", "gpu": "NVIDIA H200"}},
+        outcome=result,
+        curve=tuple(
+            CurvePoint(step, 1.0 / step, min(1.0, error + 0.1 / step), (result.pseudo_label_accuracy or 0) - 0.1 / step)
+            for step in (1, 10, 100)
+        ),
+        diverged_at_step=diverged_at_step,
+    )
