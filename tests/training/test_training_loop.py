@@ -62,7 +62,7 @@ def given_labels(pictures: ImageSet) -> Tensor:
 
 def run_on(pictures: ImageSet, labels: Tensor, *, config: TrainConfig = CONFIG, seed: int = 0) -> Run:
     views = ImageViews(AugmentConfig(flip=False), pictures.statistics, 8, 8)
-    method = LaplaceNet(pictures.images, labels, 3, views, config, GraphConfig(k=5), seed)
+    method = LaplaceNet(labels, 3, views, config, GraphConfig(k=5), seed)
     network = build_model("small-cnn", n_classes=3, in_channels=1, seed=seed)
     return Run(method, network, pictures.images, views, config, CPU)
 
@@ -202,7 +202,7 @@ def test_vectors_train_without_views() -> None:
     moons = two_moons(n=60, noise=0.1, seed=0)
     labels = hide_labels(moons.labels, balanced_split(moons.labels, 10, seed=0))
     views = VectorViews()
-    method = LaplaceNet(moons.vectors, labels, 2, views, CONFIG, GraphConfig(k=5), 0)
+    method = LaplaceNet(labels, 2, views, CONFIG, GraphConfig(k=5), 0)
     network = build_model("mlp", n_classes=2, in_channels=2)
     *_, last = train(Run(method, network, moons.vectors, views, CONFIG, CPU))
     assert last.step == 14

@@ -9,7 +9,7 @@ from torch import Tensor
 from laplacenet.models.network import Network
 from laplacenet.runtime import mixed_precision
 
-CHUNK = {"cuda": 2_000, "cpu": 250}  # inputs a forward pass; one static shape, so a GPU compiles it once
+CHUNK = {"cuda": 2_000, "cpu": 250}  # inputs a forward pass: enough to fill the device, few enough for its memory
 
 
 class Inference:
@@ -19,10 +19,9 @@ class Inference:
     the device; results lie on the device in fp32.
     """
 
-    def __init__(self, network: Network, prepare: Callable[[Tensor], Tensor], *, compiled: bool = False) -> None:
+    def __init__(self, network: Network, prepare: Callable[[Tensor], Tensor]) -> None:
         self.network = network
         self.prepare = prepare
-        self._embed = torch.compile(self._embed_chunk, dynamic=False) if compiled else self._embed_chunk
 
     def embed(self, inputs: Tensor) -> Float[Tensor, "n d"]:
         """V = {z(x_1), …, z(x_n)}."""
@@ -30,9 +29,10 @@ class Inference:
         was_training = self.network.training
         self.network.eval()
         try:
-            with torch.no_grad():
-                chunks = [self._padded(chunk.to(device)) for chunk in torch.split(inputs, CHUNK[device.type])]
-                return torch.cat([self._embed(chunk) for chunk in chunks])[: len(inputs)]
+            with torch.no_grad(), mixed_precision(device):
+                return torch.cat(
+                    [self._embed_chunk(chunk.to(device)) for chunk in torch.split(inputs, CHUNK[device.type])]
+                )
         finally:
             self.network.train(was_training)
 
@@ -43,14 +43,6 @@ class Inference:
 
     def _embed_chunk(self, chunk: Tensor) -> Float[Tensor, "n d"]:
         x = self.prepare(chunk)
-        with mixed_precision(chunk.device):
-            if x.is_cuda and x.ndim == 4:
-                x = x.to(dtype=torch.bfloat16, memory_format=torch.channels_last)
-            return self.network.embed(x).float()
-
-    def _padded(self, chunk: Tensor) -> Tensor:
-        """The last chunk filled up to the static shape on a GPU: another shape would mean another compilation."""
-        missing = CHUNK[chunk.device.type] - len(chunk)
-        if missing == 0 or not chunk.is_cuda:
-            return chunk
-        return torch.cat([chunk, chunk[:1].expand(missing, *chunk.shape[1:])])
+        if x.is_cuda and x.ndim == 4:
+            x = x.to(dtype=torch.bfloat16, memory_format=torch.channels_last)
+        return self.network.embed(x).float()

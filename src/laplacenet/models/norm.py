@@ -2,6 +2,7 @@
 
 import importlib.util
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
@@ -12,7 +13,7 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 class NormActivation(nn.BatchNorm2d):
     """leaky(batch_norm(x)), then a 2×2 max-pooling where `pool` says so; slope 0 is the plain ReLU.
 
-    Training on a GPU it runs as fused kernels (norm_kernels.py); everywhere else as torch's own operations.
+    On a GPU it runs as fused kernels (norm_kernels.py), everywhere else as torch's own operations.
     """
 
     def __init__(self, n_channels: int, *, slope: float = 0.0, pool: bool = False) -> None:
@@ -21,8 +22,11 @@ class NormActivation(nn.BatchNorm2d):
         self.pool = pool
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h2 w2"]:
-        if self.training and x.is_cuda and self._fits_kernels(x):
-            return self._fused(x)
+        if x.is_cuda and self._fits_kernels(x):
+            if self.training:
+                return self._fused_training(x)
+            if not torch.is_grad_enabled():
+                return self._fused_inference(x)
         y = functional.leaky_relu(super().forward(x), self.slope)
         return functional.max_pool2d(y, 2) if self.pool else y
 
@@ -32,11 +36,21 @@ class NormActivation(nn.BatchNorm2d):
         is_even = x.shape[2] % 2 == 0 and x.shape[3] % 2 == 0
         return HAS_TRITON and is_power_of_two and n_channels >= 8 and (is_even or not self.pool)
 
-    def _fused(self, x: Tensor) -> Tensor:
-        from laplacenet.models.norm_kernels import NormLeakyReLU, NormLeakyReLUPool  # noqa: PLC0415 - only on a GPU
+    def _fused_training(self, x: Tensor) -> Tensor:
+        from laplacenet.models.norm_kernels import NormLeakyReLU, NormLeakyReLUPool  # noqa: PLC0415 - needs Triton
 
         operation = NormLeakyReLUPool if self.pool else NormLeakyReLU
         y: Tensor = operation.apply(  # type: ignore[no-untyped-call]
             x, self.weight, self.bias, self.running_mean, self.running_var, self.momentum, self.eps, self.slope
         )
         return y
+
+    def _fused_inference(self, x: Tensor) -> Tensor:
+        from laplacenet.models.norm_kernels import activate, activate_and_pool  # noqa: PLC0415 - needs Triton
+
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        statistics = torch.stack([self.running_mean, torch.rsqrt(self.running_var + self.eps)])
+        operation = activate_and_pool if self.pool else activate
+        x = x.contiguous(memory_format=torch.channels_last)
+        return operation(x, statistics, self.weight, self.bias, slope=self.slope)

@@ -261,6 +261,24 @@ def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, mome
     return statistics
 
 
+def activate(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor, *, slope: float) -> Tensor:
+    """leaky((x − mean)·rstd·weight + bias), for channels-last x and statistics (mean, rstd)."""
+    y = torch.empty_like(x)
+    grid = (triton.cdiv(x.numel(), BLOCK),)
+    _apply_kernel[grid](x, y, statistics[0], statistics[1], weight, bias, x.numel(), x.shape[1], slope, BLOCK)
+    return y
+
+
+def activate_and_pool(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor, *, slope: float) -> Tensor:
+    """`activate`, then a 2×2 max-pooling, for even height and width."""
+    n, C, H, W = x.shape
+    y = torch.empty((n, C, H // 2, W // 2), device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
+    _apply_pool_kernel[(triton.cdiv(y.numel(), BLOCK // 2),)](
+        x, y, statistics[0], statistics[1], weight, bias, y.numel(), H, W, C, slope, BLOCK // 2
+    )
+    return y
+
+
 class NormLeakyReLU(torch.autograd.Function):
     """leaky(batch_norm(x)) in training mode."""
 
@@ -268,9 +286,7 @@ class NormLeakyReLU(torch.autograd.Function):
     def forward(ctx, x, weight, bias, running_mean, running_var, momentum, eps, slope):
         x = x.contiguous(memory_format=torch.channels_last)
         statistics = _batch_statistics(x, running_mean, running_var, momentum, eps)
-        y = torch.empty_like(x)
-        grid = (triton.cdiv(x.numel(), BLOCK),)
-        _apply_kernel[grid](x, y, statistics[0], statistics[1], weight, bias, x.numel(), x.shape[1], slope, BLOCK)
+        y = activate(x, statistics, weight, bias, slope=slope)
         ctx.save_for_backward(x, statistics, weight, bias)
         ctx.slope = slope
         return y
@@ -298,12 +314,8 @@ class NormLeakyReLUPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, running_mean, running_var, momentum, eps, slope):
         x = x.contiguous(memory_format=torch.channels_last)
-        n, C, H, W = x.shape
         statistics = _batch_statistics(x, running_mean, running_var, momentum, eps)
-        y = torch.empty((n, C, H // 2, W // 2), device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
-        _apply_pool_kernel[(triton.cdiv(y.numel(), BLOCK // 2),)](
-            x, y, statistics[0], statistics[1], weight, bias, y.numel(), H, W, C, slope, BLOCK // 2
-        )
+        y = activate_and_pool(x, statistics, weight, bias, slope=slope)
         ctx.save_for_backward(x, statistics, weight, bias)
         ctx.slope = slope
         return y

@@ -25,6 +25,7 @@ from laplacenet.training.method import EpochPlan
 FORMAT = 1
 SHARD_BYTES = 15 * 2**20
 MANIFEST = "manifest.json"
+PLAN_TENSORS = ("targets", "is_candidate", "weights")
 
 
 def save_checkpoint(folder: Path, network: Network, position: Position, *, identity: dict[str, Any]) -> None:
@@ -56,7 +57,12 @@ def load_checkpoint(folder: Path, network: Network, *, identity: dict[str, Any])
     network.load_state_dict(_part(tensors, "network."), strict=True)
     plan = None
     if manifest["plan"] is not None:
-        plan = EpochPlan(**manifest["plan"], targets=tensors["targets"], is_candidate=tensors["is_candidate"])
+        plan = EpochPlan(
+            **manifest["plan"],
+            targets=tensors["targets"],
+            is_candidate=tensors["is_candidate"],
+            weights=tensors.get("weights"),
+        )
     momentum = _part(tensors, "momentum.")
     return Position(step=manifest["step"], epoch=manifest["epoch"], plan=plan, momentum=momentum)
 
@@ -64,8 +70,10 @@ def load_checkpoint(folder: Path, network: Network, *, identity: dict[str, Any])
 def _tensors(network: Network, position: Position) -> dict[str, Tensor]:
     tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors |= {f"momentum.{name}": tensor for name, tensor in position.momentum.items()}
-    if position.plan is not None:
-        tensors |= {"targets": position.plan.targets, "is_candidate": position.plan.is_candidate}
+    for name in PLAN_TENSORS:
+        tensor = getattr(position.plan, name, None)
+        if tensor is not None:
+            tensors[name] = tensor
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 

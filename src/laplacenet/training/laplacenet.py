@@ -13,9 +13,16 @@ from laplacenet.runtime import InputError, stream
 from laplacenet.training.batches import composite_rows, epoch_rows, reshuffled_rows
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.method import Batch, Block, EpochPlan
-from laplacenet.training.objective import mix, mixed_cross_entropy, sample_mix_weights, sample_partners
+from laplacenet.training.objective import (
+    mix,
+    mixed_cross_entropy,
+    mixed_weighted_cross_entropy,
+    sample_mix_weights,
+    sample_partners,
+)
 from laplacenet.training.schedule import learning_rates, supervised_steps
 from laplacenet.training.views import Views
+from laplacenet.training.weighting import iscen_weights
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,6 @@ class LaplaceNet:
     `labels` are the given ones, −1 where hidden; nothing else about labels ever reaches training.
     """
 
-    inputs: Tensor
     labels: Int64[Tensor, " n"]
     n_classes: int
     views: Views
@@ -54,17 +60,29 @@ class LaplaceNet:
         """With nothing left to label, every step is supervised."""
         return supervised_steps(self.config, len(self.labeled)) if len(self.unlabeled) else self.config.steps
 
-    def plan_epoch(self, index: int, first_step: int, inference: Inference) -> EpochPlan:
+    def plan_epoch(self, index: int, first_step: int, *, inference: Inference, inputs: Tensor) -> EpochPlan:
         """Lines 8 to 13 of Algorithm 2 (before them, a piece of the supervised start as long as an epoch)."""
         if first_step < self.supervised_steps:
             n_steps = min(self._epoch_steps(len(self.unlabeled)), self.supervised_steps - first_step)
-            return EpochPlan(index, "supervised", first_step, n_steps, self.labels, self.labels < 0)
-        pseudo_labels = self._label(inference)
+            weights = torch.ones(len(self.labels)) if self.config.class_weighting else None
+            return EpochPlan(
+                index, "supervised", first_step, n_steps, self.labels, is_candidate=self.labels < 0, weights=weights
+            )
+        pseudo_labels = self._label(inference, inputs)
         is_candidate = (self.labels < 0) & ~pseudo_labels.unreachable.cpu()
         n_candidates = int(is_candidate.sum())
         n_steps = min(self._epoch_steps(n_candidates), self.steps - first_step)
         phase = "semi-supervised" if n_candidates else "supervised"  # no label reaches anything: none is invented
-        return EpochPlan(index, phase, first_step, n_steps, pseudo_labels.labels, is_candidate, pseudo_labels)
+        return EpochPlan(
+            index,
+            phase,
+            first_step,
+            n_steps,
+            pseudo_labels.labels,
+            is_candidate,
+            pseudo_labels,
+            weights=self._weights(pseudo_labels),
+        )
 
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
         labeled, unlabeled = self._rows(plan, first_step, n_steps)
@@ -90,13 +108,22 @@ class LaplaceNet:
         views = batch.views.reshape(-1, len(batch.targets), *batch.views.shape[1:])
         mixed = mix(views, batch.partners, batch.mix_weight)
         logits = network(mixed.flatten(0, 1)).float().reshape(*mixed.shape[:2], -1)
-        return mixed_cross_entropy(logits, batch.targets, batch.partners, batch.mix_weight)
+        if batch.weights is None:
+            return mixed_cross_entropy(logits, batch.targets, batch.partners, batch.mix_weight)
+        return mixed_weighted_cross_entropy(
+            logits, batch.targets, batch.partners, weight=batch.mix_weight, weights=batch.weights
+        )
 
-    def _label(self, inference: Inference) -> PseudoLabels:
-        features = inference.embed(self.inputs)
+    def _label(self, inference: Inference, inputs: Tensor) -> PseudoLabels:
+        features = inference.embed(inputs)
         if self.config.label_source == "graph":
             return pseudo_label(features, self.labels, self.graph, n_classes=self.n_classes)
         return network_labels(inference.network, features, self.labels)
+
+    def _weights(self, pseudo_labels: PseudoLabels) -> Float[Tensor, " n"] | None:
+        if not self.config.class_weighting:
+            return None
+        return iscen_weights(pseudo_labels, self.labels, n_classes=self.n_classes)
 
     def _epoch_steps(self, n_candidates: int) -> int:
         """⌊n_u/b_u⌋, but never an epoch of no steps."""

@@ -69,14 +69,16 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
     """Epoch after epoch until exactly `steps` steps are taken or, in mid-epoch if need be, the monitor says stop."""
     monitor = monitor or Silence()
     network = prepare(run.network, run.execution)
-    inference = Inference(network, run.views.plain, compiled=run.execution.compiles)
+    inference = Inference(network, run.views.plain)
     stepper = Stepper(run.method, network, run.inputs, views=run.views, config=run.config, execution=run.execution)
     position = start or Position(step=0, epoch=0, plan=None, momentum={})
     restore(stepper, position)
     started_at = time.perf_counter()
     while position.step < run.method.steps and not monitor.should_stop:
         labeling_at = time.perf_counter()
-        plan = position.plan or run.method.plan_epoch(position.epoch, position.step, inference)
+        plan = position.plan or run.method.plan_epoch(
+            position.epoch, position.step, inference=inference, inputs=stepper.supply.inputs
+        )
         label_s = time.perf_counter() - labeling_at
         step = take_steps(stepper, plan, position.step, monitor)
         n_steps = step - position.step
@@ -125,7 +127,7 @@ def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -
 
     Blocks begin at fixed steps of the epoch, so that a resumed epoch draws what the unbroken one drew.
     """
-    stepper.set_targets(plan.targets)
+    stepper.set_targets(plan.targets, plan.weights)
     while step < plan.end_step and not monitor.should_stop:
         block_start = step - (step - plan.first_step) % BLOCK_STEPS
         n_steps = min(BLOCK_STEPS, plan.end_step - block_start)

@@ -17,7 +17,10 @@ from laplacenet.models import Inference, Network
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """One epoch: its number, its steps, the label each image has in it, and which images may be drawn unlabeled."""
+    """One epoch: its number, its steps, the label each image has in it, and which images may be drawn unlabeled.
+
+    `weights` are those of the images in the loss: in every epoch of a run or, where all count alike, in none.
+    """
 
     index: int
     phase: str
@@ -26,6 +29,7 @@ class EpochPlan:
     targets: Int64[Tensor, " n"]
     is_candidate: Bool[Tensor, " n"]
     pseudo_labels: PseudoLabels | None = None
+    weights: Float[Tensor, " n"] | None = None
 
     @property
     def end_step(self) -> int:
@@ -87,12 +91,13 @@ class StepDraws:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's views, what they are to be, and whom they mix with."""
+    """One step's views, what they are to be, whom they mix with, and (where not alike) how much they count."""
 
     views: Float[Tensor, "n_views_b ..."]
     targets: Int64[Tensor, " b"]
     partners: Int64[Tensor, " b"]
     mix_weight: Float[Tensor, ""]
+    weights: Float[Tensor, " b"] | None = None
 
 
 @runtime_checkable
@@ -102,7 +107,7 @@ class Method(Protocol):
     @property
     def steps(self) -> int: ...
 
-    def plan_epoch(self, index: int, first_step: int, inference: Inference) -> EpochPlan:
+    def plan_epoch(self, index: int, first_step: int, *, inference: Inference, inputs: Tensor) -> EpochPlan:
         """Label the inputs for the epoch that begins at this step."""
         ...
 

@@ -24,15 +24,24 @@ WARM_UP_STEPS = 3  # before a capture: compilation and the choice of convolution
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how steps run. `compile` concerns GPUs only; `resident_bytes` limits the data held on one."""
+    """Where and how steps run; all but the device concerns GPUs only.
+
+    `compile` hands the loss to torch's compiler and `capture` replays a step as one graph. `resident_bytes` limits the
+    data held on the device (by default half of its free memory); what is larger is streamed.
+    """
 
     device: torch.device
     compile: bool = True
+    capture: bool = True
     resident_bytes: int | None = None
 
     @property
     def compiles(self) -> bool:
         return self.compile and self.device.type == "cuda"
+
+    @property
+    def captures(self) -> bool:
+        return self.capture and self.device.type == "cuda"
 
 
 class Stepper:
@@ -59,21 +68,27 @@ class Stepper:
         self.loss_sum = torch.zeros((), device=self.device)
         self.compile_s = 0.0
         self._targets = torch.full((len(inputs),), -1, dtype=torch.int64, device=self.device)
+        # there from the start or never: a captured step cannot learn of weights later
+        self._weights = torch.ones(len(inputs), device=self.device) if config.class_weighting else None
         self._loss: Callable[..., Tensor] = (
             torch.compile(self._precise_loss, dynamic=False) if execution.compiles else self._precise_loss
         )
+        self._captures = execution.captures
         self._captured: dict[int, CapturedStep] = {}
 
-    def set_targets(self, targets: Tensor) -> None:
-        """The label of every input in the coming steps."""
+    def set_targets(self, targets: Tensor, weights: Tensor | None = None) -> None:
+        """The label of every input in the coming steps and, where they do not all count alike, its weight."""
         self._targets.copy_(targets)
+        if self._weights is not None and weights is not None:
+            self._weights.copy_(weights)
 
     def run(self, block: Block) -> Iterator[None]:
         """Take the block's steps one after another; yields after each (on a GPU, once it is under way)."""
         slots = self.supply.stage(block.rows)
-        if self.device.type == "cpu":
+        if not self._captures:
+            here, slots = block.map(self._moved), self._moved(slots)
             for i in range(len(block)):
-                self._take(block, slots, torch.tensor([i]))
+                self._take(here, slots, torch.tensor([i], device=self.device))
                 yield
             return
         captured = self._captured.get(block.batch_size) or self._capture(block, slots)
@@ -92,14 +107,21 @@ class Stepper:
         views = self.views.make(self.supply.buffer, slots.index_select(0, i)[0].repeat(now.n_views), now.views)
         self.optimizer.param_groups[0]["lr"].copy_(now.learning_rate)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(views, self._targets.index_select(0, now.rows), now.partners, now.mix_weight)
+        targets = self._targets.index_select(0, now.rows)
+        weights = None if self._weights is None else self._weights.index_select(0, now.rows)
+        loss = self._loss(views, targets, now.partners, now.mix_weight, weights)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.loss_sum += loss.detach()
 
-    def _precise_loss(self, views: Tensor, targets: Tensor, partners: Tensor, mix_weight: Tensor) -> Tensor:
+    def _moved(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device)
+
+    def _precise_loss(
+        self, views: Tensor, targets: Tensor, partners: Tensor, mix_weight: Tensor, weights: Tensor | None
+    ) -> Tensor:
         with mixed_precision(self.device):
-            return self.method.loss(self.network, Batch(views, targets, partners, mix_weight))
+            return self.method.loss(self.network, Batch(views, targets, partners, mix_weight, weights))
 
     def _capture(self, block: Block, slots: Tensor) -> "CapturedStep":
         """Warm up, capture, and put everything back as it was: a capture takes no step."""

@@ -9,8 +9,12 @@ from torch import Tensor
 
 @runtime_checkable
 class Supply(Protocol):
-    """`stage` makes the inputs of some rows available in `buffer` and says in which slots they lie."""
+    """`stage` makes the inputs of some rows available in `buffer` and says in which slots they lie.
 
+    `inputs` are all of them, wherever they lie.
+    """
+
+    inputs: Tensor
     buffer: Tensor
 
     def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]: ...
@@ -20,7 +24,7 @@ class Resident:
     """Everything lies on the device; a row is its own slot."""
 
     def __init__(self, inputs: Tensor, device: torch.device) -> None:
-        self.buffer = inputs.to(device)
+        self.inputs = self.buffer = inputs.to(device)
 
     def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]:
         return rows
