@@ -1,0 +1,158 @@
+"""Streams, devices, whole files, run folders, interruptions, provenance."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laplacenet.runtime import (
+    InputError,
+    Interruption,
+    RunFolder,
+    choose_device,
+    provenance,
+    read_json,
+    stream,
+    stream_seed,
+    write_json,
+    write_whole,
+)
+
+
+@given(seed=st.integers(0, 2**63), name=st.text(max_size=8), index=st.integers(0, 10**6))
+def test_a_stream_is_a_function_of_seed_name_and_index(seed: int, name: str, index: int) -> None:
+    assert stream(seed, name, index).random() == stream(seed, name, index).random()
+    assert stream(seed, name, index).random() != stream(seed, name, index + 1).random()
+    assert stream(seed, name, index).random() != stream(seed + 1, name, index).random()
+    assert 0 <= stream_seed(seed, name, index) < 2**63
+
+
+def test_streams_of_other_names_are_unrelated() -> None:
+    draws = {stream(0, name).integers(2**62) for name in ("views", "mixup", "labeled", "unlabeled", "supervised")}
+    assert len(draws) == 5
+
+
+def test_a_stream_never_changes_between_versions() -> None:
+    """A resumed run draws again: what a stream gives is part of the checkpoint format."""
+    assert stream(0, "views", 3).integers(10**6, size=3).tolist() == [153970, 62993, 106071]
+
+
+def test_devices_are_chosen_by_name() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type in ("cpu", "cuda")
+    for name in ("gpu", "tpu:0", "meta", ""):
+        with pytest.raises(InputError, match="choose auto, cpu, cuda or cuda:N"):
+            choose_device(name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_a_missing_gpu_is_said_in_one_line() -> None:
+    with pytest.raises(InputError, match="this machine has no CUDA device"):
+        choose_device("cuda")
+
+
+def test_a_file_is_written_whole_and_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    write_json(path, {"a": "ä"})
+    assert read_json(path) == {"a": "ä"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.bin"
+    write_whole(path, b"old")
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_json_that_is_not_json_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": ')
+    with pytest.raises(InputError, match=r"a\.json: not the JSON"):
+        read_json(tmp_path / "a.json")
+    with pytest.raises(InputError, match=r"b\.json: cannot be read"):
+        read_json(tmp_path / "b.json")
+
+
+def test_a_run_folder_is_never_overwritten_unless_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    folder = RunFolder.create(path)
+    folder.write("experiment.json", {})
+    with pytest.raises(InputError, match="exists already; choose another --out"):
+        RunFolder.create(path)
+    assert folder.has("experiment.json")
+    assert not RunFolder.create(path, overwrite=True).has("experiment.json")
+
+
+def test_what_is_no_run_folder_is_left_alone_even_with_overwrite(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="is no run folder, so --overwrite leaves it alone"):
+        RunFolder.create(tmp_path, overwrite=True)
+    with pytest.raises(InputError, match="is a file"):
+        RunFolder.create(tmp_path / "thesis.tex")
+    with pytest.raises(InputError, match="is no run folder"):
+        RunFolder.open(tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_two_processes_cannot_work_on_one_run(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    attempt = (
+        "import sys; from pathlib import Path; from laplacenet.runtime import RunFolder, InputError\n"
+        "try:\n"
+        "    with RunFolder(Path(sys.argv[1])).locked(): print('got it')\n"
+        "except InputError as error: print(error)"
+    )
+    command = [sys.executable, "-c", attempt, str(folder.path)]
+    with folder.locked():
+        refused = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    granted = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "another process is working on this run" in refused
+    assert granted == "got it\n"
+
+
+def test_an_epoch_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    folder.append_epoch({"step": 1})
+    folder.append_epoch({"step": 2})
+    with (folder.path / "epochs.jsonl").open("a") as file:
+        file.write('{"step": 3, "lo')
+    assert [epoch["step"] for epoch in folder.epochs()] == [1, 2]
+    assert [epoch["step"] for epoch in folder.epochs(up_to_step=1)] == [1]
+
+
+def test_an_interruption_is_noted_and_the_handlers_come_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interruption() as interruption:
+        assert interruption.exit_code == 0
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interruption.signal == signal.SIGTERM
+        assert interruption.exit_code == 143
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_signal_has_its_usual_effect() -> None:
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.exit_code == 130
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_provenance_says_what_ran_where() -> None:
+    found = provenance(torch.device("cpu"))
+    assert found["libraries"]["torch"] == torch.__version__
+    assert found["hardware"]["device"] == "cpu"
+    assert found["commit"]
