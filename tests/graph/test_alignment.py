@@ -72,6 +72,14 @@ def test_a_class_that_is_never_seen_grows_and_one_neither_seen_nor_expected_does
     np.testing.assert_allclose(aligned, expected / expected.sum())
 
 
+def test_a_prior_that_does_not_sum_to_one_is_normalized():
+    scores, is_labeled, prior = case(60, 4, seed=5)
+    torch.testing.assert_close(
+        align_to_prior(scores, is_labeled, 7 * prior, iterations=30),
+        align_to_prior(scores, is_labeled, prior, iterations=30),
+    )
+
+
 def test_negative_scores_count_as_zero():
     aligned = align_to_prior(np.array([[2.0, -5.0, 2.0]]), np.array([False]), np.ones(3) / 3, iterations=0)
     np.testing.assert_allclose(aligned.numpy(), [[0.5, 0.0, 0.5]])

@@ -120,6 +120,18 @@ def test_looking_less_often_changes_nothing(monkeypatch):
     assert often.n_iterations == seldom.n_iterations
 
 
+def test_solving_a_few_classes_at_a_time_changes_nothing(monkeypatch):
+    from laplacenet.graph import solver
+
+    W_normalized, (_, Y) = normalize(graph()), some_labels(300, 40)
+    together = solve(W_normalized, Y, gamma=GAMMA, tol=1e-4, max_iterations=100)
+    monkeypatch.setattr(solver, "CPU_BLOCK_BYTES", 1)
+    apart = solve(W_normalized, Y, gamma=GAMMA, tol=1e-4, max_iterations=100)
+    torch.testing.assert_close(together.F, apart.F, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(together.residual, apart.residual, rtol=1e-6, atol=0)
+    assert together.n_iterations == apart.n_iterations
+
+
 def test_too_few_iterations_are_reported():
     _, Y = some_labels(300, 3)
     solution = solve(normalize(graph()), Y, gamma=GAMMA, tol=1e-8, max_iterations=3)

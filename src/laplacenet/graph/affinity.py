@@ -3,7 +3,7 @@
 import warnings
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from laplacenet.graph.neighbors import Neighbors
@@ -41,8 +41,10 @@ def csr_matrix(
 def _csr(starts: Int[Tensor, " rows"], columns: Int[Tensor, " nnz"], values: Float[Tensor, " nnz"]) -> Tensor:
     n = len(starts) - 1
     with warnings.catch_warnings():
-        # CSR products are checked against dense ones in the tests; torch calls the format beta once per process.
+        # Said once per process: that CSR is beta (products are checked against dense ones in the tests) and that
+        # invariants go unchecked (they hold by construction).
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state", category=UserWarning)
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly", category=UserWarning)
         return torch.sparse_csr_tensor(starts, columns, values, size=(n, n), check_invariants=False)
 
 
@@ -81,8 +83,3 @@ def laplacian_energy(
     # Σ_ij W_ij ‖a_i − a_j‖² = 2 Σ_i d_i ‖a_i‖² − 2 Σ_i ⟨a_i, (W a)_i⟩ needs no array of pairs.
     smoothness = (degree[:, None] * scaled.square()).sum() - (scaled * (W @ scaled)).sum()
     return smoothness / 2 + mu / 2 * (F - Y).square().sum()
-
-
-def is_isolated(W: Float[Tensor, "n n"]) -> Bool[Tensor, " n"]:
-    """Points without an edge."""
-    return W.crow_indices().diff() == 0

@@ -20,12 +20,13 @@ def align_to_prior(
     """
     positive = as_floating(scores).clamp(min=0)
     D = torch.as_tensor(prior, device=positive.device).double()
+    D = D / D.sum()
     is_labeled = torch.as_tensor(is_labeled, device=positive.device)
     is_scored = positive.amax(1) > 0
     weights = class_weights(positive[is_scored & ~is_labeled], D, iterations=iterations)
     deformed = positive * torch.where(is_labeled[:, None], 1, weights.to(positive.dtype))
     normalized = deformed / deformed.sum(1, keepdim=True)
-    return torch.where(is_scored[:, None], normalized, (D / D.sum()).to(positive.dtype))
+    return torch.where(is_scored[:, None], normalized, D.to(positive.dtype))
 
 
 def class_weights(
@@ -36,11 +37,10 @@ def class_weights(
     Rescaling a row never moves its argmax, so one weight per class is the whole state of the algorithm.
     """
     weights, ones = torch.ones_like(prior), prior.new_ones(len(scores))
-    deformed = torch.empty_like(scores)
+    expected, counts, deformed = prior * len(scores), torch.empty_like(prior), torch.empty_like(scores)
     for _ in range(iterations):
         torch.mul(scores, weights.to(scores.dtype), out=deformed)
-        frequency = torch.zeros_like(prior).index_add_(0, deformed.argmax(1), ones) / max(len(scores), 1)
-        # 0/0: a class that is neither expected nor seen stays as it is; x/0 is infinite and meets the clip.
-        ratio = torch.where((prior == 0) & (frequency == 0), 1, prior / frequency)
-        weights *= ratio.clamp(SMALLEST_RATIO, LARGEST_RATIO)
+        counts.zero_().index_add_(0, deformed.argmax(1), ones)
+        # x/0 is infinite and meets the clip; 0/0 is a class neither expected nor seen, which stays as it is.
+        weights *= (expected / counts).nan_to_num_(1).clamp_(SMALLEST_RATIO, LARGEST_RATIO)
     return weights

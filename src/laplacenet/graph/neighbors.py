@@ -32,33 +32,35 @@ def nearest_neighbors(features: Num[Array, "n d"], *, k: int) -> Neighbors:
     X = as_floating(features)
     if k < 1 or len(X) < 1:
         raise InputError(f"neighbors of {len(X)} points with k = {k}; give at least one point and k of at least 1")
-    n, k = len(X), min(k, len(X) - 1)
-    indices = torch.empty(n, k, dtype=torch.int64, device=X.device)
-    similarities = torch.empty(n, k, dtype=X.dtype, device=X.device)
-    if k:
-        with full_precision(X.device):
-            _search(X, indices, similarities)
+    similarities, indices = exact_rows(X, torch.arange(len(X), device=X.device), min(k, len(X) - 1))
     return Neighbors(indices, similarities)
 
 
-def _search(X: Float[Tensor, "n d"], indices: Int[Tensor, "n k"], similarities: Float[Tensor, "n k"]) -> None:
-    n, k = indices.shape
+def exact_rows(
+    X: Float[Tensor, "n d"], rows: Int[Tensor, " m"], k: int
+) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
+    """Similarities and indices of the k nearest neighbors of these rows, found in blocks of bounded size."""
+    n, m = len(X), len(rows)
+    similarities, indices = X.new_empty(m, k), torch.empty(m, k, dtype=torch.int64, device=X.device)
+    if k == 0:
+        return similarities, indices
     width = chunk_width(n, k)
     n_padded = math.ceil(n / width) * width
-    n_rows = min(n, max(1, BLOCK_BYTES.get(X.device.type, 1 << 26) // (n_padded * X.element_size())))
-    scores = torch.empty(n_rows, n_padded, dtype=X.dtype, device=X.device)
-    scores[:, n:] = -math.inf
-    for start in range(0, n, n_rows):
-        stop = min(start + n_rows, n)
-        block = scores[: stop - start]
-        torch.mm(X[start:stop], X.T, out=block[:, :n])
-        block[:, start:stop].fill_diagonal_(-math.inf)
-        similarities[start:stop], indices[start:stop] = top_k(block, k, width)
+    n_rows = max(1, min(m, BLOCK_BYTES[X.device.type] // (n_padded * X.element_size())))
+    scores = X.new_full((n_rows, n_padded), -math.inf)
+    with full_precision(X.device):
+        for start in range(0, m, n_rows):
+            some = rows[start : start + n_rows]
+            block = scores[: len(some)]
+            torch.mm(X[some], X.T, out=block[:, :n])
+            block.scatter_(1, some[:, None], -math.inf)
+            similarities[start : start + n_rows], indices[start : start + n_rows] = top_k(block, k, width)
+    return similarities, indices
 
 
 def chunk_width(n: int, k: int) -> int:
-    """The power of two that balances the two selections of `top_k`: n/width chunks, then k·width scores."""
-    return 1 << min(7, max(5, round(math.log2(n / k) / 2)))
+    """The power of two that balances the two selections of `top_k`: among n/width chunks, then among k·width scores."""
+    return 1 << min(6, max(3, round(math.log2(n / k) / 2) - 1))
 
 
 def top_k(
@@ -67,19 +69,19 @@ def top_k(
     """The k largest scores of each row and their columns, best first.
 
     A chunk of columns whose maximum is not among the k largest maxima holds nothing that k other scores do not
-    reach, so only the k best chunks are searched: a maximum is far cheaper than a selection.
+    reach, so only the k best chunks are searched: a maximum is far cheaper than a selection. The columns of a chunk
+    lie n_chunks apart, because a maximum across lines of memory is faster than one along them on a GPU.
     """
     n_rows, n_columns = scores.shape
     n_chunks = n_columns // width
     if n_chunks <= 2 * k:
         values, columns = scores.topk(k, dim=1)
         return values, columns
-    chunks = scores.view(n_rows, n_chunks, width)
-    best_chunks = chunks.amax(2).topk(k, dim=1, sorted=False).indices
-    candidates = chunks.gather(1, best_chunks[:, :, None].expand(-1, -1, width)).view(n_rows, k * width)
+    chunks = scores.view(n_rows, width, n_chunks)
+    best_chunks = chunks.amax(1).topk(k, dim=1, sorted=False).indices
+    candidates = chunks.gather(2, best_chunks[:, None, :].expand(-1, width, -1)).view(n_rows, width * k)
     values, places = candidates.topk(k, dim=1)
-    columns = best_chunks.gather(1, places // width) * width + places % width
-    return values, columns
+    return values, places // k * n_chunks + best_chunks.gather(1, places % k)
 
 
 @contextlib.contextmanager

@@ -8,12 +8,16 @@ from torch import Tensor
 
 from laplacenet.graph.affinity import affinity, normalize
 from laplacenet.graph.alignment import align_to_prior
+from laplacenet.graph.approximate import approximate_neighbors
 from laplacenet.graph.arrays import Array, as_floating
 from laplacenet.graph.config import GraphConfig
-from laplacenet.graph.neighbors import nearest_neighbors
+from laplacenet.graph.neighbors import Neighbors, nearest_neighbors
 from laplacenet.graph.reach import reach_every_point
 from laplacenet.graph.solver import solve
 from laplacenet.runtime import InputError
+
+# Exact search takes about 25 s at this size on two cores and grows with the square; a GPU needs no other.
+EXACT_ON_CPU_UP_TO = 100_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def pseudo_label(
     y = checked_labels(torch.as_tensor(labels, device=X.device), len(X), n_classes)
     Y = one_hot(y, n_classes or int(y.max()) + 1).to(X.dtype)
     prior = class_prior(Y, config.prior)
-    neighbors = nearest_neighbors(X, k=config.k)
+    neighbors = search_neighbors(X, config)
     W_normalized = normalize(affinity(neighbors))
     solution = solve(W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations)
     F, unreachable = reach_every_point(solution.F.clamp(min=0), W_normalized)
@@ -55,6 +59,14 @@ def pseudo_label(
         is_converged=solution.is_converged,
         recall=neighbors.recall,
     )
+
+
+def search_neighbors(X: Float[Tensor, "n d"], config: GraphConfig) -> Neighbors:
+    """Exact neighbors on a GPU, on a CPU as `config.search` says; `auto` is exact up to a size."""
+    is_approximate = config.search == "approximate" or (config.search == "auto" and len(X) > EXACT_ON_CPU_UP_TO)
+    if is_approximate and X.device.type == "cpu":
+        return approximate_neighbors(X, k=config.k)
+    return nearest_neighbors(X, k=config.k)
 
 
 def checked_features(features: Num[Array, "n d"]) -> Float[Tensor, "n d"]:

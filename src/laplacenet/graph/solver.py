@@ -11,6 +11,8 @@ from laplacenet.graph.arrays import Array, as_floating
 # A look at the residuals makes the host wait for the device: dear on a GPU, free on a CPU. A class that has
 # converged is frozen, so looking late changes no result.
 ITERATIONS_PER_LOOK = {"cpu": 1, "cuda": 8}
+# On a CPU the product is bound by its cache, so only so many classes are solved at a time.
+CPU_BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,31 @@ def solve(
     𝒲 has its eigenvalues in [−1, 1] and γ < 1, so the system is positive definite.
     """
     Y = Y.to(W_normalized.dtype)
+    n_at_once = Y.shape[1]
+    if Y.device.type == "cpu":
+        n_at_once = max(16, CPU_BLOCK_BYTES // (len(Y) * Y.element_size()))
+    blocks = [
+        _conjugate_gradients(W_normalized, block.contiguous(), gamma=gamma, tol=tol, max_iterations=max_iterations)
+        for block in torch.split(Y, n_at_once, dim=1)
+    ]
+    return Solution(
+        torch.cat([block.F for block in blocks], dim=1),
+        max(block.n_iterations for block in blocks),
+        torch.cat([block.residual for block in blocks]),
+        all(block.is_converged for block in blocks),
+    )
+
+
+def _conjugate_gradients(
+    W_normalized: Float[Tensor, "n n"], Y: Float[Tensor, "n C"], *, gamma: float, tol: float, max_iterations: int
+) -> Solution:
     F, R, P, A_P = torch.zeros_like(Y), Y.clone(), Y.clone(), torch.empty_like(Y)
     rho = R.square().sum(0)
-    target = rho * tol**2
+    size, target = rho, rho * tol**2
     n_iterations = torch.zeros((), dtype=torch.int64, device=Y.device)
-    look_every = ITERATIONS_PER_LOOK.get(Y.device.type, 1)
     for iteration in range(max_iterations):
         is_active = rho > target
-        if iteration % look_every == 0 and not is_active.any():
+        if iteration % ITERATIONS_PER_LOOK[Y.device.type] == 0 and not is_active.any():
             break
         n_iterations += is_active.any()
         torch.mm(W_normalized, P, out=A_P)
@@ -57,5 +76,5 @@ def solve(
         rho_next = R.square().sum(0)
         P.mul_(torch.where(is_active, rho_next / rho, 0)).add_(R)
         rho = rho_next
-    residual = torch.where(target > 0, rho.sqrt() / Y.square().sum(0).sqrt(), 0)
-    return Solution(F, int(n_iterations), residual, is_converged=bool((rho <= target).all()))
+    residual = torch.where(size > 0, (rho / size).sqrt(), 0)
+    return Solution(F, int(n_iterations), residual, bool((rho <= target).all()))

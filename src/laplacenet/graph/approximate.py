@@ -1,0 +1,138 @@
+"""Neighbors for many points on a CPU: each point searches only the lists whose centroids are nearest to it.
+
+Points are sorted into lists around centroids, and all points of a list are searched together, so that the work is
+matrix products. How many lists a point must search for the recall asked for is measured on a sample of points whose
+exact neighbors are computed; the recall reached is measured on another sample.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from laplacenet.graph.neighbors import Neighbors, exact_rows, nearest_neighbors
+from laplacenet.runtime import stream
+
+TARGET_RECALL = 0.96
+N_SAMPLED = 512
+LLOYD_ITERATIONS = 8
+CHUNK_WIDTH = 32
+LISTS_PER_ROOT = 0.5  # lists per √n: more of them make small products, fewer make long searches
+BUFFER_BYTES = 1 << 25
+LEAST_POINTS = 4096  # below, the lists would be hardly longer than the neighborhoods
+
+
+@dataclass(frozen=True)
+class Lists:
+    """`points`, sorted so that list j is `points[starts[j]:starts[j + 1]]`; `order` says which point each row was."""
+
+    points: Float[Tensor, "n d"]
+    order: Int[Tensor, " n"]
+    starts: Int[Tensor, " bounds"]
+    centroids: Float[Tensor, "lists d"]
+
+
+@torch.no_grad()
+def approximate_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
+    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them."""
+    n = len(features)
+    if n < LEAST_POINTS or k > n // 64:
+        return nearest_neighbors(features, k=k)
+    lists = make_lists(features)
+    tuning, judging = torch.from_numpy(stream(0, "graph/recall").permutation(n)[: 2 * N_SAMPLED]).chunk(2)
+    n_probes = probes_for_recall(lists, tuning, k)
+    similarities, found = features.new_empty(n, k), torch.empty(n, k, dtype=torch.int64)
+    n_rows = max(1, BUFFER_BYTES * len(lists.centroids) // (n_probes * n * features.element_size()))
+    for start in range(0, n, n_rows):
+        rows = slice(start, min(start + n_rows, n))
+        similarities[rows], found[rows] = _search(lists, rows, n_probes=n_probes, k=k)
+    short = similarities[:, -1].isinf().nonzero().flatten()
+    similarities[short], found[short] = exact_rows(lists.points, short, k)
+    recall = _overlap(found[judging], exact_rows(lists.points, judging, k)[1])
+    back = lists.order.argsort()
+    return Neighbors(lists.order[found[back]], similarities[back], recall)
+
+
+def make_lists(X: Float[Tensor, "n d"]) -> Lists:
+    """Each point goes to its nearest centroid; lists much longer than the mean are split, so that work is even."""
+    n, n_centroids = len(X), round(LISTS_PER_ROOT * math.sqrt(len(X)))
+    centroids = _centroids(X, n_centroids)
+    nearest, order = torch.cat([(block @ centroids.T).argmax(1) for block in torch.split(X, 1 << 14)]).sort(stable=True)
+    capacity = 2 * n // n_centroids
+    rank_in_list = torch.arange(n) - torch.searchsorted(nearest, nearest)
+    owners, sizes = torch.unique_consecutive(nearest * n + rank_in_list // capacity, return_counts=True)
+    starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    return Lists(X[order], order, starts, centroids[owners // n])
+
+
+def _centroids(X: Float[Tensor, "n d"], n_centroids: int) -> Float[Tensor, "lists d"]:
+    """k-means by inner product, on a sample."""
+    sample = X[torch.from_numpy(stream(0, "graph/centroids").permutation(len(X))[: 64 * n_centroids])]
+    centroids = sample[:n_centroids]
+    for _ in range(LLOYD_ITERATIONS):
+        nearest = (sample @ centroids.T).argmax(1)
+        sums = torch.zeros_like(centroids).index_add_(0, nearest, sample)
+        length = torch.linalg.vector_norm(sums, dim=1, keepdim=True)
+        # A centroid that lost all its points stays where it was.
+        centroids = torch.where(length > 0, sums / length, centroids)
+    return centroids
+
+
+def probes_for_recall(lists: Lists, sample: Int[Tensor, " s"], k: int) -> int:
+    """The least number of lists in which the sampled points find the target share of their true neighbors."""
+    true = exact_rows(lists.points, sample, k)[1]
+    order = (lists.points[sample] @ lists.centroids.T).argsort(1, descending=True)
+    rank = torch.empty_like(order).scatter_(1, order, torch.arange(order.shape[1]).expand_as(order))
+    needed = rank.gather(1, torch.searchsorted(lists.starts, true, right=True) - 1).flatten()
+    return int(needed.kthvalue(math.ceil(TARGET_RECALL * len(needed))).values) + 1
+
+
+def _search(lists: Lists, rows: slice, *, n_probes: int, k: int) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
+    """The best k among the `n_probes` nearest lists of each of these rows, as in `top_k`: first chunks, then scores."""
+    queries = lists.points[rows]
+    probed = (queries @ lists.centroids.T).topk(n_probes, dim=1).indices
+    # A line is one row's scores in one list. Lines are ordered by list: those of a list are one product.
+    list_of_line, pairs = probed.flatten().sort()
+    lines = pairs.argsort().view_as(probed)
+    chunks, first_chunk = _chunks_of_scores(lists, queries[pairs // n_probes], list_of_line)
+    positions = torch.arange(rows.start, rows.stop)
+    own = torch.searchsorted(lists.starts, positions, right=True) - 1
+    row, slot = (probed == own[:, None]).nonzero(as_tuple=True)
+    itself = first_chunk[lines[row, slot]] * CHUNK_WIDTH + (positions - lists.starts[own])[row]
+    chunks.view(-1)[itself] = -math.inf
+
+    n_chunks = first_chunk.diff()
+    step = torch.arange(int(n_chunks.max()))
+    chunk_of = (first_chunk[lines][:, :, None] + step).clamp(max=len(chunks) - 1)
+    maxima = chunks.amax(1)[chunk_of].masked_fill_(step >= n_chunks[lines][:, :, None], -math.inf).flatten(1)
+    maximum, best = maxima.topk(min(k, maxima.shape[1]), dim=1, sorted=False)
+    candidates = chunks[chunk_of.flatten(1).gather(1, best)].masked_fill_(maximum.isinf()[:, :, None], -math.inf)
+    similarities, places = candidates.flatten(1).topk(k, dim=1)
+    best = best.gather(1, places // CHUNK_WIDTH)
+    start = lists.starts[probed.gather(1, best // len(step))]
+    return similarities, start + best % len(step) * CHUNK_WIDTH + places % CHUNK_WIDTH
+
+
+def _chunks_of_scores(
+    lists: Lists, queries: Float[Tensor, "lines d"], list_of_line: Int[Tensor, " lines"]
+) -> tuple[Float[Tensor, "chunks width"], Int[Tensor, " bounds"]]:
+    """Every line's scores, each filled up to whole chunks with −∞, and where each line's chunks begin."""
+    which, counts = torch.unique_consecutive(list_of_line, return_counts=True)
+    sizes = lists.starts.diff()
+    n_chunks = (sizes + CHUNK_WIDTH - 1) // CHUNK_WIDTH
+    first_chunk = torch.cat([counts.new_zeros(1), n_chunks[list_of_line].cumsum(0)])
+    chunks = queries.new_empty(int(first_chunk[-1]), CHUNK_WIDTH)
+    line = 0
+    for j, count in zip(which.tolist(), counts.tolist(), strict=True):
+        first, last = int(lists.starts[j]), int(lists.starts[j + 1])
+        block = chunks[first_chunk[line] : first_chunk[line + count]].view(count, -1)
+        torch.mm(queries[line : line + count], lists.points[first:last].T, out=block[:, : last - first])
+        block[:, last - first :] = -math.inf
+        line += count
+    return chunks, first_chunk
+
+
+def _overlap(found: Int[Tensor, "s k"], true: Int[Tensor, "s k"]) -> float:
+    return float((found[:, :, None] == true[:, None, :]).any(2).float().mean())
