@@ -12,7 +12,7 @@ from laplacenet.experiments.costs import cost_s
 from laplacenet.experiments.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
 from laplacenet.experiments.records import Record, read_record, record_path
-from laplacenet.experiments.reproduce import Deadline, Job, Places, is_recorded, make_job, planned_jobs, run_job, unique
+from laplacenet.experiments.reproduce import Job, Places, is_recorded, left_out, make_job, planned_jobs, run_job, unique
 from laplacenet.experiments.variants import laplacenet, supervised, with_scaled_batch
 from laplacenet.runtime import InputError, Silence
 from laplacenet.training import Execution
@@ -164,6 +164,15 @@ def test_the_plan_begins_with_the_headline_and_ends_with_every_cell_on_five_spli
     assert len(unique(jobs)) == len(jobs)
 
 
+def test_a_data_set_that_is_not_there_is_left_out_with_the_reason(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "cifar-100-python", tmp_path / "cifar-100-python")
+    where = Places(data=str(tmp_path))
+    cells = (*find_recipe("table-5").cells, HEADLINE)
+    reasons = left_out(make_job(cell, 0, where) for cell in cells)
+    assert list(reasons) == ["mini-imagenet"]
+    assert "cannot be downloaded" in reasons["mini-imagenet"]
+
+
 def test_cost_grows_with_views_and_batch_and_is_unknown_for_an_unmeasured_network() -> None:
     headline = cost_s(HEADLINE.experiment)
     assert headline is not None
@@ -174,9 +183,3 @@ def test_cost_grows_with_views_and_batch_and_is_unknown_for_an_unmeasured_networ
     alone = cost_s(supervised("cifar100", 4000, "13-cnn"))
     assert alone == pytest.approx(250_000 * 0.0036)
     assert cost_s(laplacenet("mini-imagenet", 4000, "resnet-18")) is None
-
-
-def test_a_deadline_stops_when_its_time_is_up() -> None:
-    assert Deadline(0.0).should_stop
-    assert not Deadline(60.0).should_stop
-    assert not Deadline(None).should_stop

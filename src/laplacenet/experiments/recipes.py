@@ -196,7 +196,7 @@ def _comparison(table: PublishedTable, model: str) -> Recipe:
     def rows(column: str) -> Rows:
         dataset, n_labeled = column.split("/")
         baseline = {SUPERVISED: supervised(dataset, int(n_labeled), model)} if SUPERVISED in table.rows else {}
-        return baseline | {LAPLACENET: _laplacenet(column, model)}
+        return {LAPLACENET: _laplacenet(column, model), **baseline}
 
     return _table(table, rows)
 

@@ -22,6 +22,7 @@ from laplacenet.runtime import InputError, read_json, write_json
 
 FORMAT = 1
 SPLIT_SOURCES = ("published", "balanced")
+PATTERN = "*/*/*/*-split[0-9][0-9]-steps*.json"  # results of other kinds may lie beside them
 MAX_POINTS = 60
 Kind = typing.TypeVar("Kind")
 
@@ -146,10 +147,10 @@ def write_record(results: Path, record: Record) -> Path:
 
 
 def read_records(results: Path) -> list[Record]:
-    """All records below `results`, in the order of their paths; a file that is none is refused by name."""
+    """All records below `results`, in the order of their paths; one that is damaged is refused by name."""
     if not results.is_dir():
         raise InputError(f"{results}: no such folder; --results names the one that holds the records")
-    return [read_record(path) for path in sorted(results.rglob("*.json"))]
+    return [read_record(path) for path in sorted(results.glob(PATTERN))]
 
 
 def read_record(path: Path) -> Record:

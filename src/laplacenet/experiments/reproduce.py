@@ -5,11 +5,11 @@ off goes on from its checkpoint, on another machine too if its folder was copied
 """
 
 import dataclasses
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from laplacenet.data import load_dataset
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.notation import override
 from laplacenet.experiments.plan import Stage
@@ -19,9 +19,12 @@ from laplacenet.experiments.run import PROVENANCE, read_experiment, resume_run, 
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.experiments.variants import PAPER_STEPS, on_split
-from laplacenet.runtime import InputError, Interruption, Monitor, RunFolder
+from laplacenet.runtime import InputError, Monitor, RunFolder, read_json
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import DivergedError, Execution
+from laplacenet.training.checkpoint import MANIFEST
+
+Go = Callable[..., Iterator[EpochRecord]]
 
 
 @dataclass(frozen=True)
@@ -40,25 +43,6 @@ class Job:
 
     key: RunKey
     experiment: Experiment
-
-
-class Deadline:
-    """Stops the work when its time is up or someone interrupts."""
-
-    def __init__(self, seconds: float | None, interruption: Interruption | None = None) -> None:
-        self.ends_at = None if seconds is None else time.monotonic() + seconds
-        self.interruption = interruption
-
-    @property
-    def is_over(self) -> bool:
-        return self.ends_at is not None and time.monotonic() >= self.ends_at
-
-    @property
-    def should_stop(self) -> bool:
-        return self.is_over or (self.interruption is not None and self.interruption.signal is not None)
-
-    def advance(self, n: int) -> None:
-        pass
 
 
 def make_job(
@@ -91,37 +75,44 @@ def is_recorded(job: Job, results: Path) -> bool:
     return record_path(results, job.key).is_file()
 
 
+def left_out(jobs: Iterable[Job]) -> dict[str, str]:
+    """The data sets that cannot be read here, and why; their runs have to wait."""
+    reasons = {}
+    for data in {job.experiment.data.name: job.experiment.data for job in jobs}.values():
+        try:
+            load_dataset(data.name, folder=data.folder)
+        except InputError as error:
+            reasons[data.name] = str(error)
+    return reasons
+
+
 def run_job(job: Job, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
     path = places.runs / job.key.path
-    folder = _folder(path)
-    if not folder.has(FINAL):
-        task = _task(job, folder)
-        go = resume_run if folder.checkpoint.is_dir() else start_run
+    if not (path / FINAL).is_file():
+        task, folder, go = _begun(job, path) if (path / "checkpoint").is_dir() else _fresh(job, path)
         try:
             yield from go(task, folder, execution=execution, monitor=monitor)
         except DivergedError:
             write_record(places.results, _diverged(job, folder, n_labeled=task.n_labeled))
             return
-    if folder.has(FINAL):
-        write_record(places.results, _finished(job, folder))
+    if (path / FINAL).is_file():
+        write_record(places.results, _finished(job, RunFolder.open(path)))
 
 
-def _folder(path: Path) -> RunFolder:
-    """The run's folder; one that was cut off before its first checkpoint begins anew."""
-    is_begun = (path / "checkpoint").is_dir() or (path / FINAL).is_file()
-    return RunFolder.open(path) if is_begun else RunFolder.create(path, overwrite=(path / EXPERIMENT).is_file())
-
-
-def _task(job: Job, folder: RunFolder) -> Task:
-    """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
+def _fresh(job: Job, path: Path) -> tuple[Task, RunFolder, Go]:
+    """A new folder, in place of one that was cut off before its first checkpoint."""
     task = prepare(job.experiment)
-    if not folder.has(EXPERIMENT):
-        return task
-    begun = read_experiment(folder)
-    if _placeless(begun) != _placeless(job.experiment):
-        raise InputError(f"{folder.path}: holds a run with other settings than {job.key.name}; move it away")
-    return dataclasses.replace(task, experiment=begun)
+    return task, RunFolder.create(path, overwrite=(path / EXPERIMENT).is_file()), start_run
+
+
+def _begun(job: Job, path: Path) -> tuple[Task, RunFolder, Go]:
+    """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
+    folder = RunFolder.open(path)
+    experiment = read_experiment(folder)
+    if _placeless(experiment) != _placeless(job.experiment):
+        raise InputError(f"{path}: holds a run with other settings than {job.key.name}; move it away")
+    return dataclasses.replace(prepare(job.experiment), experiment=experiment), folder, resume_run
 
 
 def _placeless(experiment: Experiment) -> Experiment:
@@ -152,3 +143,9 @@ def _diverged(job: Job, folder: RunFolder, *, n_labeled: int) -> Record:
         provenance=folder.read(PROVENANCE),
         diverged_at_step=outcome.steps,
     )
+
+
+def steps_done(job: Job, places: Places) -> int:
+    """By the run's checkpoint; 0 where there is none."""
+    manifest = places.runs / job.key.path / "checkpoint" / MANIFEST
+    return int(read_json(manifest)["step"]) if manifest.is_file() else 0

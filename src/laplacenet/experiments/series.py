@@ -32,6 +32,12 @@ def hours(record: Record) -> float | None:
     return record.outcome.total_s / 3600
 
 
+def step_ms(record: Record) -> float | None:
+    """Milliseconds a step, labeling and judging included, compilation not."""
+    outcome = record.outcome
+    return 1000 * (outcome.total_s - outcome.compile_s) / outcome.steps if outcome.steps else None
+
+
 @dataclass(frozen=True)
 class Spread:
     """The mean over n runs and, from two runs on, their standard deviation."""

@@ -1,0 +1,214 @@
+"""The rules behind single claims: what has to be lower, alike, or gone, and by how much."""
+
+from collections.abc import Sequence
+
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.published import LAPLACENET, PublishedTable
+from laplacenet.experiments.recipes import find_recipe
+from laplacenet.experiments.records import Record
+from laplacenet.experiments.series import Measure, RecordBook, invariance_on_test, last_error, step_ms
+from laplacenet.experiments.variants import laplacenet, with_views
+from laplacenet.experiments.verdicts import (
+    MISSING,
+    Finding,
+    Named,
+    Part,
+    below,
+    decide,
+    difference,
+    measured,
+    noise_of,
+    schedule,
+)
+
+DIVERGED_BY = 5.0  # points above the base's error that count as diverged where the loss stays a number
+SIMILAR_INVARIANCE = 0.5  # points between two that the paper calls almost identical
+SIMILAR_TIME = 0.15
+SMALL_SHARE = 0.2
+SMALL_GAIN = 1.0
+
+
+def beats_others(book: RecordBook, *, table: PublishedTable, columns: Sequence[str] = (), by: float = 0.0) -> Finding:
+    """LaplaceNet against the lowest published error of any other method, column by column."""
+    parts = []
+    for column in columns or table.columns:
+        others = {row: cells[column].mean for row, cells in table.rows.items() if column in cells}
+        del others[LAPLACENET]
+        best = min(others, key=lambda row: others[row])
+        name = best if by == 0 else f"{best} less {by}:"
+        parts.append(below(book, laplacenet_in(table.name, column), others[best] - by, bound_name=name))
+    return decide(parts)
+
+
+def rows_differ(
+    book: RecordBook, recipe: str, *, larger: str, smaller: str, measure: Measure = last_error
+) -> list[Part]:
+    """One row of a recipe against another, in every column."""
+    return [difference(book, *pair, measure=measure) for pair in pairs(recipe, larger, smaller)]
+
+
+def is_worse(book: RecordBook, *, row: str, base: str) -> Finding:
+    return decide(rows_differ(book, "table-8", larger=row, smaller=base))
+
+
+def stays_finite(book: RecordBook, experiment: Experiment) -> Part:
+    found = book.series(experiment)
+    if not found:
+        return MISSING
+    series = found[0]
+    text = f"{series.n_diverged} of {len(series.records)} runs diverged ({schedule(series)})"
+    return Part(series.n_diverged == 0, series.is_full, text)
+
+
+def labels_improve(book: RecordBook, experiment: Experiment) -> Part:
+    """The first accuracy of a curve against its last."""
+    for series in book.series(experiment):
+        ends = [end for record in series.records if (end := _ends(record)) is not None]
+        if ends:
+            first, last = (100 * sum(values) / len(ends) for values in zip(*ends, strict=True))
+            text = f"right at first {first:.2f} %, at last {last:.2f} % ({schedule(series)})"
+            return Part(last > first, series.is_full, text)
+    return MISSING
+
+
+def _ends(record: Record) -> tuple[float, float] | None:
+    known = [point.pseudo_label_accuracy for point in record.curve if point.pseudo_label_accuracy is not None]
+    return (known[0], known[-1]) if len(known) > 1 else None
+
+
+def more_invariant(book: RecordBook, many: Named, few: Named, *, measure: Measure = invariance_on_test) -> Part:
+    return difference(book, many, few, measure=measure, kind="invariance")
+
+
+def alike_invariance(book: RecordBook, views: Named, batch: Named) -> Part:
+    found = measured(book, [views, batch], invariance_on_test)
+    if found is None:
+        return MISSING
+    means, series, text = found
+    is_alike = abs(means[0].mean - means[1].mean) <= SIMILAR_INVARIANCE
+    return Part(is_alike, series.is_full, f"invariance of {text} ({schedule(series)})")
+
+
+def no_better(book: RecordBook, larger: Named, base: Named) -> Part:
+    """Not lower by more than the noise."""
+    found = measured(book, [larger, base], last_error)
+    if found is None:
+        return MISSING
+    means, series, text = found
+    holds = means[1].mean - means[0].mean <= noise_of(means, "error")
+    return Part(holds, series.is_full, f"{text} ({schedule(series)})")
+
+
+def less_than(book: RecordBook, without: Named, base: Named, *, bound: float) -> Part:
+    found = measured(book, [without, base], last_error)
+    if found is None:
+        return MISSING
+    means, series, text = found
+    return Part(means[0].mean - means[1].mean < bound, series.is_full, f"{text} ({schedule(series)})")
+
+
+def gains_shrink(book: RecordBook, named: Sequence[Named]) -> Part:
+    found = measured(book, named, last_error)
+    if found is None:
+        return MISSING
+    (one, three, five), series, text = found
+    lead = (one.mean - three.mean) - (three.mean - five.mean)
+    holds = None if abs(lead) <= noise_of([one, three, five], "error") else lead > 0
+    note = "" if holds is not None else ", within the noise"
+    return Part(holds, series.is_full, f"{text} ({schedule(series)}{note})")
+
+
+def levels_off(book: RecordBook, five: Named, ten: Named) -> Part:
+    errors, invariances = (measured(book, [five, ten], measure) for measure in (last_error, invariance_on_test))
+    if errors is None or invariances is None:
+        return MISSING
+    gain = errors[0][0].mean - errors[0][1].mean
+    change = abs(invariances[0][0].mean - invariances[0][1].mean)
+    series = errors[1]
+    text = f"error of {errors[2]}; invariance of {invariances[2]} ({schedule(series)})"
+    return Part(gain <= SMALL_GAIN and change <= SIMILAR_INVARIANCE, series.is_full, text)
+
+
+def diverges(book: RecordBook, longer: Named, base: Named) -> Part:
+    together = book.together([longer.experiment, base.experiment])
+    if together is None:
+        return MISSING
+    series, plain = together[0], together[1].spread(last_error)
+    if series.n_diverged:
+        text = f"{longer.name}: {series.n_diverged} of {len(series.records)} runs diverged ({schedule(series)})"
+        return Part(True, series.is_full, text)
+    spread = series.spread(last_error)
+    if spread is None or plain is None:
+        return MISSING
+    worse = spread.mean - plain.mean
+    holds = True if worse >= DIVERGED_BY else False if worse <= 0 else None
+    return Part(holds, series.is_full, f"{longer.name} {spread.mean:.2f}, × 1 {plain.mean:.2f} ({schedule(series)})")
+
+
+def _times(book: RecordBook, named: Sequence[Named]) -> tuple[list[float], Part] | None:
+    """Milliseconds a step, all included but compilation; only runs of one kind of machine can be compared."""
+    together = book.together([one.experiment for one in named])
+    found = measured(book, named, step_ms)
+    if together is None or found is None:
+        return None
+    machines = {str(record.provenance.get("hardware")) for series in together for record in series.records}
+    means, series, _ = found
+    text = ", ".join(f"{one.name} {spread.mean:.2f} ms a step" for one, spread in zip(named, means, strict=True))
+    if len(machines) > 1:
+        return None
+    return [spread.mean for spread in means], Part(None, series.is_full, f"{text} ({schedule(series)})")
+
+
+def same_time(book: RecordBook, samples: Named, batch: Named) -> Part:
+    found = _times(book, [samples, batch])
+    if found is None:
+        return MISSING
+    (first, second), part = found
+    return Part(abs(first - second) <= SIMILAR_TIME * max(first, second), part.is_full, part.text)
+
+
+def is_faster(book: RecordBook, fast: Named, slow: Named) -> Part:
+    found = _times(book, [fast, slow])
+    if found is None:
+        return MISSING
+    (first, second), part = found
+    return Part(first < second, part.is_full, part.text)
+
+
+def small_share(book: RecordBook, base: Named, without: Named) -> Part:
+    found = _times(book, [base, without])
+    if found is None:
+        return MISSING
+    (first, second), part = found
+    return Part(first - second <= SMALL_SHARE * first, part.is_full, part.text)
+
+
+def laplacenet_in(recipe: str, column: str) -> Named:
+    return Named(spoken(column), experiment_in(recipe, LAPLACENET, column))
+
+
+def experiment_in(recipe: str, row: str, column: str) -> Experiment:
+    (found,) = (cell.experiment for cell in find_recipe(recipe).cells if (cell.row, cell.column) == (row, column))
+    return found
+
+
+def pairs(recipe: str, first: str, second: str) -> list[tuple[Named, Named]]:
+    """Two rows of a recipe, column by column."""
+    return [
+        (
+            Named(f"{spoken(column)}: {first}", experiment_in(recipe, first, column)),
+            Named(second, experiment_in(recipe, second, column)),
+        )
+        for column in find_recipe(recipe).columns()
+    ]
+
+
+def headline_with_views(n_views: int) -> Experiment:
+    """The paper's best-known cell, CIFAR-100 with 4000 labels and the 13-CNN."""
+    return with_views(laplacenet("cifar100", 4000, "13-cnn"), n_views)
+
+
+def spoken(column: str) -> str:
+    dataset, n_labeled = column.split("/")
+    names = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "mini-imagenet": "Mini-ImageNet"}
+    return f"{names[dataset]} {n_labeled}"
