@@ -1,0 +1,104 @@
+"""A benchmark's record: what was measured, what could not be and why, on what and by which commit."""
+
+import dataclasses
+import importlib.metadata
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from laplacenet.experiments.benchmark.graph_scale import with_growth
+from laplacenet.experiments.benchmark.rows import SECTIONS, GraphRow, Row
+from laplacenet.experiments.benchmark.settings import BenchSettings
+from laplacenet.runtime import InputError, provenance, read_json, write_json
+
+FORMAT = 1
+COMPARED = ("faiss-cpu", "torchvision", "triton")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something that could not be measured here."""
+
+    section: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """`provenance` and `settings` as JSON holds them; `rows` by section, in the order they were measured."""
+
+    provenance: dict[str, Any]
+    settings: dict[str, Any]
+    rows: dict[str, tuple[Row, ...]]
+    missing: tuple[Missing, ...]
+    elapsed_s: float
+    is_complete: bool
+
+    @property
+    def file_name(self) -> str:
+        """Device, hardware and moment."""
+        hardware = self.provenance["hardware"]
+        machine = hardware.get("gpu") or f"{hardware['threads']}-threads"
+        moment = self.provenance["date"][:16].replace(":", "")
+        return "-".join([hardware["device"], re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-"), moment]) + ".json"
+
+
+def empty_record(settings: BenchSettings, device: torch.device) -> Record:
+    """The beginning of a run."""
+    origin = provenance(device)
+    origin["libraries"] |= {name: version for name in COMPARED if (version := _version(name))}
+    content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
+    return Record(origin, content, rows={}, missing=(), elapsed_s=0.0, is_complete=False)
+
+
+def with_result(record: Record, section: str, result: Row | Missing, *, elapsed_s: float) -> Record:
+    """The record and one more result."""
+    if isinstance(result, Missing):
+        return dataclasses.replace(record, missing=(*record.missing, result), elapsed_s=elapsed_s)
+    rows = (*record.rows.get(section, ()), result)
+    graph_rows = [row for row in rows if isinstance(row, GraphRow)]
+    return dataclasses.replace(
+        record, rows=record.rows | {section: with_growth(graph_rows) if graph_rows else rows}, elapsed_s=elapsed_s
+    )
+
+
+def write_record(record: Record, folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); choose another --out") from error
+    path = folder / record.file_name
+    write_json(path, {"format": FORMAT} | dataclasses.asdict(record))
+    return path
+
+
+def read_record(path: Path) -> Record:
+    content = read_json(path)
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise InputError(f"{path}: not a record of `laplacenet bench`")
+    try:
+        rows = {name: tuple(SECTIONS[name](**row) for row in some) for name, some in content.pop("rows").items()}
+        missing = tuple(Missing(**entry) for entry in content.pop("missing"))
+        return Record(rows=rows, missing=missing, **content)
+    except (TypeError, KeyError) as error:
+        raise InputError(f"{path}: not a record of `laplacenet bench` ({error})") from error
+
+
+def read_records(folder: Path) -> list[Record]:
+    """All records of a folder, in the order of their names; at least one."""
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise InputError(f"{folder}: no records there; make one with `laplacenet bench --out {folder}`")
+    return [read_record(path) for path in paths]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,128 @@
+"""What is measured: one row a measurement, with how often it was repeated."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """Our step beside bare forward + backward + SGD of the same network on as many images, in the same process.
+
+    `step_ms` and `bare_ms` are medians over `n_steps` steps each, taken in turns. `whole_ms` is the mean wall time of a
+    step when `n_whole_steps` follow one another with nothing waited for, drawing on the host (`draw_ms`) included.
+    """
+
+    model: str
+    batch_size: int
+    n_views: int
+    step_ms: float
+    bare_ms: float
+    whole_ms: float
+    draw_ms: float
+    n_steps: int
+    n_whole_steps: int
+    compile_s: float
+    peak_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.step_ms / self.bare_ms
+
+    @property
+    def images_per_s(self) -> float:
+        return 1000 * self.batch_size * self.n_views / self.whole_ms
+
+
+@dataclass(frozen=True)
+class ViewsRow:
+    """Strong views a second: ours on the device, Pillow's and torchvision's on one core, medians of `n_repeats`.
+
+    Parameters are drawn before in both; `drawn_per_s` is how fast the host draws ours. `n_cores` is what one core's
+    rate is multiplied by in the ratio: our threads on a CPU, all the host's cores beside a GPU.
+    """
+
+    side: int
+    ours_per_s: float
+    drawn_per_s: float
+    pillow_per_s: float
+    torchvision_per_s: float | None
+    n_cores: int
+    n_views: int
+    n_repeats: int
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Ours over Pillow on `n_cores` cores, as if cores did not slow each other down."""
+        return self.ours_per_s / (self.pillow_per_s * self.n_cores)
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """One pseudo-label pass, in one of the ways; `stages` in seconds, `accuracy` against the true clusters.
+
+    `total_s` is a median of `n_repeats` whole passes; stages are timed in a pass of their own.
+    """
+
+    way: str
+    n: int
+    k: int
+    n_classes: int
+    stages: dict[str, float]
+    total_s: float
+    peak_bytes: int
+    accuracy: float
+    n_repeats: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class GraphRow:
+    """Our pass at one size. `exponent` is the growth of its time from the size before: seconds ~ n^exponent.
+
+    `recall` is None where the search was exact; `purity` is the share of neighbors from the point's own cluster.
+    """
+
+    n: int
+    d: int
+    k: int
+    n_classes: int
+    stages: dict[str, float]
+    total_s: float
+    peak_bytes: int
+    recall: float | None
+    purity: float
+    accuracy: float
+    n_iterations: int
+    exponent: float | None = None
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    """The step with its images streamed from the host beside the step with them on the device.
+
+    Medians of `n_steps` steps, and means over as many with nothing waited for.
+    """
+
+    model: str
+    batch_size: int
+    n_views: int
+    resident_ms: float
+    streamed_ms: float
+    resident_whole_ms: float
+    streamed_whole_ms: float
+    n_steps: int
+
+    @property
+    def ratio(self) -> float:
+        return self.streamed_whole_ms / self.resident_whole_ms
+
+
+Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow
+
+SECTIONS: dict[str, type[Row]] = {
+    "steps": StepRow,
+    "views": ViewsRow,
+    "labels": PassRow,
+    "graph": GraphRow,
+    "stream": StreamRow,
+}

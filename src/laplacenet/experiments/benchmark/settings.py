@@ -1,0 +1,97 @@
+"""How much is measured: everything, or what fits into two minutes on two cores."""
+
+from dataclasses import dataclass
+
+import torch
+
+from laplacenet.experiments.benchmark.rows import SECTIONS
+from laplacenet.runtime import InputError
+
+
+@dataclass(frozen=True)
+class StepCase:
+    """A network with the batch that the paper trains it with."""
+
+    model: str
+    batch_size: int
+    labeled_batch_size: int
+    n_classes: int
+    n_views: int = 3
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}, b = {self.batch_size}, {self.n_views} views"
+
+
+CIFAR100_13_CNN = StepCase("13-cnn", 100, 50, 100)
+PAPER_CASES = (
+    CIFAR100_13_CNN,
+    StepCase("wrn-28-2", 100, 50, 100),
+    StepCase("wrn-28-2", 300, 48, 10),
+    StepCase("wrn-28-8", 100, 50, 100),
+)
+CPU_CASES = (StepCase("small-cnn", 100, 50, 10), CIFAR100_13_CNN, StepCase("wrn-28-2", 100, 50, 100))
+SMALL_CASES = (StepCase("small-cnn", 20, 10, 10), StepCase("13-cnn", 4, 2, 100))
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """`step_rounds` rounds of `steps_a_round` steps of ours, then as many bare ones; a round before them warms up.
+
+    A measurement that has taken `budget_s` seconds repeats itself no more; its row says how often it did.
+    """
+
+    sections: tuple[str, ...] = tuple(SECTIONS)
+    cases: tuple[StepCase, ...] = PAPER_CASES
+    n_images: int = 50_000
+    step_rounds: int = 4
+    steps_a_round: int = 64
+    view_sides: tuple[int, ...] = (32, 84)
+    n_views: int = 30_000
+    n_pillow_views: int = 600
+    view_rounds: int = 9
+    pass_size: int = 50_000
+    pass_repeats: int = 5
+    graph_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    n_classes: int = 100
+    n_labeled: int = 4_000
+    k: int = 50
+    budget_s: float | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.sections if name not in SECTIONS]
+        if unknown or not self.sections:
+            named = repr(unknown[0]) if unknown else "nothing"
+            raise InputError(f"--only names {named}; choose some of {','.join(SECTIONS)}, with commas between")
+        if not self.graph_sizes or min(self.graph_sizes) <= self.n_classes:
+            sizes = ",".join(map(str, self.graph_sizes))
+            raise InputError(f"--sizes {sizes}: give whole numbers above {self.n_classes}, such as 10000,100000")
+
+
+def full_settings(device: torch.device) -> BenchSettings:
+    """Every network of the paper on a GPU; on a CPU fewer, with fewer repeats."""
+    if device.type == "cuda":
+        return BenchSettings()
+    return BenchSettings(
+        cases=CPU_CASES, step_rounds=5, steps_a_round=1, n_views=3_000, n_pillow_views=300, pass_repeats=1
+    )
+
+
+def quick_settings(device: torch.device) -> BenchSettings:
+    """Two minutes on two cores."""
+    if device.type == "cuda":
+        return BenchSettings(cases=PAPER_CASES[:1], pass_repeats=3, graph_sizes=(10_000, 100_000))
+    return BenchSettings(
+        cases=SMALL_CASES,
+        n_images=5_000,
+        step_rounds=5,
+        steps_a_round=1,
+        n_views=1_500,
+        n_pillow_views=100,
+        view_rounds=5,
+        pass_size=5_000,
+        pass_repeats=1,
+        graph_sizes=(5_000, 20_000),
+        n_labeled=1_000,
+        budget_s=6.0,
+    )

@@ -1,0 +1,51 @@
+"""Data to measure on: nothing has to be downloaded, and the same seed gives the same everywhere."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor
+
+from laplacenet.data import ChannelStatistics
+
+CIFAR_STATISTICS = ChannelStatistics((0.49, 0.48, 0.45), (0.25, 0.24, 0.26))
+NOISE = 1.8
+"""Length of a point's deviation from its center, itself of length 1: clusters overlap as a network's embeddings do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Points on the sphere around as many centers as classes; few of their classes are given, −1 for the others."""
+
+    features: Float[Tensor, "n d"]
+    classes: Int64[Tensor, " n"]
+    labels: Int64[Tensor, " n"]
+
+    def accuracy(self, labels: Tensor) -> float:
+        """The share of hidden points labeled with their own cluster."""
+        is_hidden = self.labels < 0
+        return float((labels.cpu()[is_hidden] == self.classes[is_hidden]).float().mean())
+
+
+def clustered_points(n: int, *, n_classes: int, n_labeled: int, d: int = 128, seed: int = 0) -> Clusters:
+    """Gaussian clusters pushed onto the sphere; every class has a label."""
+    generator = torch.Generator().manual_seed(seed)
+    centers = torch.nn.functional.normalize(torch.randn(n_classes, d, generator=generator))
+    classes = torch.randint(n_classes, (n,), generator=generator)
+    classes[:n_classes] = torch.arange(n_classes)
+    features = torch.randn(n, d, generator=generator).mul_(NOISE / d**0.5).add_(centers[classes])
+    features = torch.nn.functional.normalize(features, out=features)
+    labels = torch.where(torch.arange(n) < max(n_labeled, n_classes), classes, -1)
+    return Clusters(features, classes, labels)
+
+
+def random_images(n: int, side: int, *, seed: int = 0) -> UInt8[Tensor, "n 3 side side"]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(256, (n, 3, side, side), dtype=torch.uint8, generator=generator)
+
+
+def smooth_images(n: int, side: int, *, seed: int = 0) -> UInt8[Tensor, "n 3 side side"]:
+    """Images with the flat regions and few levels of pictures, which some operations take another path for."""
+    coarse = random_images(n, 4, seed=seed).float()
+    smooth = torch.nn.functional.interpolate(coarse, size=(side, side), mode="bilinear")
+    return smooth.round_().byte()
