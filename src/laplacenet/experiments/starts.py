@@ -1,4 +1,4 @@
-"""Where a run begins that names no more than its data: the paper's table of parameters, and settings for small things."""
+"""What a run begins with that names only its data: the paper's parameters, or settings for small things."""
 
 from dataclasses import replace
 

@@ -1,6 +1,7 @@
 """From an experiment to what is trained: the data loaded, its hidden labels hidden, the network built from the seed."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from jaxtyping import Int64
@@ -64,7 +65,6 @@ class Task:
     @property
     def method(self) -> LaplaceNet:
         return LaplaceNet(
-            inputs=self.inputs,
             labels=self.given_labels,
             n_classes=len(self.class_names),
             views=self.views,
@@ -94,7 +94,7 @@ class Task:
         return notes
 
 
-def prepare(experiment: Experiment, *, data_folder: str | None = None, download: bool = False) -> Task:
+def prepare(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
     """Load what the experiment names. `data_folder` is where to look for its data instead of where it says."""
     data = experiment.data
     dataset = load_dataset(data.name, folder=data_folder or data.folder, size=data.size, download=download)

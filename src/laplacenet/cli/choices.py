@@ -1,0 +1,65 @@
+"""From what was typed to an experiment."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from laplacenet.data import DATASET_NAMES
+from laplacenet.experiments import DataConfig, Experiment
+from laplacenet.experiments.starts import start_for, start_named
+from laplacenet.models import ModelConfig
+from laplacenet.runtime import InputError
+
+
+def chosen_experiment(
+    data: str | None,
+    recipe: str | None,
+    *,
+    labels: str | None,
+    split_key: str | None,
+    model: str | None,
+    seed: int | None,
+) -> Experiment:
+    """The recipe's settings, or those that suit the data, with what was asked for in place of its own."""
+    experiment = start_for(located(data or "digits")) if recipe is None else start_named(recipe)
+    if data is not None and located(data) != experiment.data.name:
+        experiment = replace(experiment, data=DataConfig(name=located(data)))
+    if data is not None and data not in DATASET_NAMES:
+        experiment = replace(experiment, name=Path(data).resolve().stem)
+    if labels is not None:
+        experiment = replace(experiment, data=with_labels(experiment.data, labels, split_key))
+    elif split_key is not None:
+        raise InputError(f"--split-key {split_key} names an entry of a split file; give the file with --labels")
+    if model is not None:
+        experiment = replace(experiment, model=ModelConfig(model))
+    return experiment if seed is None else replace(experiment, seed=seed)
+
+
+def with_labels(data: DataConfig, labels: str, split_key: str | None) -> DataConfig:
+    """A count, row numbers in `.npz` or `.txt`, or file names and labels in `.csv`."""
+    bare = replace(data, n_labeled=None, split_file=None, split_key=None, label_file=None)
+    if labels.lstrip("-").isdecimal():
+        if split_key is not None:
+            raise InputError(f"--split-key {split_key} names an entry of a split file, but --labels is a number")
+        return replace(bare, n_labeled=int(labels))
+    path = Path(labels).expanduser()
+    if not path.is_file():
+        raise InputError(
+            f"--labels {labels}: no such file; give a number of labels, a .npz or .txt split or a .csv list"
+        )
+    if path.suffix.lower() == ".csv":
+        return replace(bare, label_file=str(path.resolve()))
+    return replace(bare, split_file=str(path.resolve()), split_key=split_key)
+
+
+def located(data: str) -> str:
+    """A path in full, so that the run folder finds its data from anywhere; a data set's name as it is."""
+    path = Path(data).expanduser()
+    return str(path.resolve()) if data not in DATASET_NAMES and path.exists() else data
+
+
+def in_folder(experiment: Experiment, data_dir: Path | None) -> Experiment:
+    if data_dir is None:
+        return experiment
+    if not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir}: no such folder")
+    return replace(experiment, data=replace(experiment.data, folder=str(data_dir.resolve())))

@@ -1,0 +1,113 @@
+"""`laplacenet demo`: what a few labels and a graph are worth, on this machine, in minutes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacenet.cli.options import Device, NoCompile, Overwrite, Settings
+
+if TYPE_CHECKING:
+    from laplacenet.experiments import Experiment, Outcome
+    from laplacenet.experiments.demo import PairOutcome
+    from laplacenet.runtime import RunFolder
+    from laplacenet.training import Execution
+
+
+def demo(
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 1,
+    out: Annotated[Path, typer.Option(help="The folder for the runs and the picture.")] = Path("runs/demo"),
+    record: Annotated[Path | None, typer.Option(help="A .json file for the numbers of all seeds.")] = None,
+    settings: Settings = None,
+    overwrite: Overwrite = False,
+    device: Device = "auto",
+    no_compile: NoCompile = False,
+) -> None:
+    """Train on 1 297 handwritten digits of which 40 are labeled: LaplaceNet, and for comparison the 40 labels alone.
+
+    Nothing is downloaded. What is finished already is not run again, and what was interrupted goes on.
+
+    \b
+    Examples:
+      laplacenet demo
+      laplacenet demo --seeds 5 --record results/digits.json
+    """
+    from laplacenet.experiments.demo import PairOutcome, demo_pair, demo_record
+    from laplacenet.runtime import choose_device, provenance, write_json
+    from laplacenet.training import Execution
+
+    execution = Execution(choose_device(device), compile=not no_compile)
+    outcomes = []
+    for seed in range(seeds):
+        pair = demo_pair(seed, settings or [])
+        laplacenet = finished(pair.laplacenet, out / f"laplacenet-{seed}", execution=execution, overwrite=overwrite)
+        supervised = finished(pair.supervised, out / f"supervised-{seed}", execution=execution, overwrite=overwrite)
+        outcomes.append(PairOutcome(seed, laplacenet, supervised))
+    say(outcomes)
+    typer.echo(f"runs     {out}/laplacenet-*, {out}/supervised-*")
+    typer.echo(f"picture  {draw(out)}")
+    if record is not None:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        write_json(record, demo_record(outcomes, settings=settings or [], provenance=provenance(execution.device)))
+        typer.echo(f"record   {record}")
+
+
+def finished(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":
+    """The outcome of the experiment in this folder, run as far as it has not been."""
+    from laplacenet.cli.sitting import sit_through
+    from laplacenet.experiments import prepare, read_outcome
+    from laplacenet.experiments.run_records import FINAL
+
+    folder = folder_for(experiment, path, overwrite=overwrite)
+    if folder.has(FINAL):
+        return read_outcome(folder)
+    goes_on_with = "the same command, without --overwrite" if overwrite else "the same command"
+    outcome = sit_through(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
+    assert outcome is not None, "without a time limit a run ends or the command does"
+    return outcome
+
+
+def folder_for(experiment: "Experiment", path: Path, *, overwrite: bool) -> "RunFolder":
+    from laplacenet.experiments import read_experiment
+    from laplacenet.runtime import InputError, RunFolder
+    from laplacenet.runtime.run_folder import EXPERIMENT
+
+    if overwrite or not (path / EXPERIMENT).is_file():
+        return RunFolder.create(path, overwrite=overwrite)
+    folder = RunFolder.open(path)
+    if read_experiment(folder) != experiment:
+        raise InputError(f"{path}: holds a run with other settings; choose another --out or --overwrite")
+    return folder
+
+
+def say(outcomes: "list[PairOutcome]") -> None:
+    from laplacenet.cli.wording import percent
+    from laplacenet.experiments.demo import means
+
+    found = means(outcomes)
+    (error, error_std), (alone, alone_std) = found["laplacenet_test_error"], found["supervised_test_error"]
+    right, _ = found["pseudo_label_accuracy"]
+    over = "" if len(outcomes) == 1 else f", mean of {len(outcomes)} seeds"
+    typer.echo(f"test error from {outcomes[0].laplacenet.n_labeled} labels{over}")
+    typer.echo(f"  LaplaceNet              {spread(error, error_std)}   (pseudo-labels {percent(right)} right)")
+    typer.echo(f"  the given labels alone  {spread(alone, alone_std)}")
+
+
+def spread(mean: float, std: float | None) -> str:
+    return f"{100 * mean:5.2f} %" if std is None else f"{100 * mean:5.2f} ± {100 * std:.2f} %"
+
+
+def draw(out: Path) -> Path:
+    """The picture of the first seed."""
+    from laplacenet.experiments import prepare, read_epochs, read_experiment
+    from laplacenet.experiments.demo import labels_found
+    from laplacenet.models import load_model
+    from laplacenet.reports.curves import draw_demo
+    from laplacenet.runtime import RunFolder
+
+    ours, alone = (RunFolder.open(out / f"{name}-0") for name in ("laplacenet", "supervised"))
+    task = prepare(read_experiment(ours))
+    network, _ = load_model(ours.path)
+    picture = out / "demo.png"
+    draw_demo(read_epochs(ours), read_epochs(alone), task, labels_found(task, network), picture)
+    return picture

@@ -1,0 +1,44 @@
+"""`laplacenet evaluate`: judge a finished run again, from its folder alone."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laplacenet.cli.options import DataDir, Device
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Test error, the error of each class, and augmentation invariance of a run's last network.
+
+    \b
+    Example:
+      laplacenet evaluate runs/digits-0
+    """
+    from laplacenet.cli.wording import invariance_lines, percent
+    from laplacenet.evaluation import errors_by_class
+    from laplacenet.experiments import prepare, read_experiment
+    from laplacenet.experiments.run import error_on_test, invariances
+    from laplacenet.models import Inference, load_model
+    from laplacenet.runtime import RunFolder, choose_device
+
+    chosen_device = choose_device(device)
+    folder = RunFolder.open(run)
+    network, _ = load_model(folder.path)
+    task = prepare(read_experiment(folder), data_folder=data_dir)
+    inference = Inference(network.to(chosen_device), task.views.plain)
+    test_error = error_on_test(task, inference)
+    typer.echo(f"test error     {percent(test_error)}")
+    found = invariances(task, inference)
+    for line in invariance_lines(found["train"], found["test"]):
+        typer.echo(line)
+    if test_error is None or task.test_inputs is None or task.test_labels is None:
+        return
+    width = max(len(name) for name in task.class_names)
+    errors = errors_by_class(inference, task.test_inputs, task.test_labels, n_classes=len(task.class_names))
+    for name, error in zip(task.class_names, errors, strict=True):
+        typer.echo(f"  {name:{width}}  {percent(error):>9}")

@@ -1,0 +1,145 @@
+"""What is seen of a run while it goes on: a bar on a terminal, a line now and then elsewhere; all of it on stderr."""
+
+import time
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from laplacenet.cli.wording import duration, percent
+from laplacenet.experiments import EpochRecord
+from laplacenet.experiments.run_records import remarks
+from laplacenet.runtime import Interruption
+
+LINE_EVERY_S = 5.0
+
+
+@runtime_checkable
+class Display(Protocol):
+    """Shows steps and epochs."""
+
+    def __enter__(self) -> "Display": ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def advance(self, n: int) -> None: ...
+    def show(self, record: EpochRecord) -> None: ...
+
+
+class Bar:
+    """Live on a terminal: steps, loss, test error, pseudo-label accuracy, time left."""
+
+    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+        )
+        self.task = self.progress.add_task(title, total=n_steps, completed=n_done, state="")
+        self.notes = Notes(console)
+
+    def __enter__(self) -> "Bar":
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def advance(self, n: int) -> None:
+        self.progress.advance(self.task, n)
+
+    def show(self, record: EpochRecord) -> None:
+        self.notes.say(record)
+        self.progress.update(self.task, state=state_of(record))
+
+
+class Lines:
+    """Where nobody watches: the first epoch, the last, and one every few seconds between."""
+
+    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int) -> None:
+        self.console, self.title, self.n_steps, self.n_done = console, title, n_steps, n_done
+        self.n_before = n_done
+        self.began_at = time.monotonic()
+        self.said_at = float("-inf")
+        self.notes = Notes(console)
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def advance(self, n: int) -> None:
+        self.n_done += n
+
+    def show(self, record: EpochRecord) -> None:
+        self.notes.say(record)
+        if record.step < self.n_steps and time.monotonic() - self.said_at < LINE_EVERY_S:
+            return
+        self.said_at = time.monotonic()
+        rate_s = (self.said_at - self.began_at) / max(1, self.n_done - self.n_before)
+        left = duration(rate_s * (self.n_steps - record.step))
+        print_line(self.console, f"{self.title}  {record.step}/{self.n_steps}  {state_of(record)}  {left} left")
+
+
+class Notes:
+    """What should be known of the graph: each kind of remark once a run."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.said: set[str] = set()
+
+    def say(self, record: EpochRecord) -> None:
+        for kind, text in remarks(record).items():
+            if kind not in self.said:
+                warn(self.console, text)
+                self.said.add(kind)
+
+
+class Watch:
+    """The monitor of a run: it feeds the display and stops the run on a signal or when its time is up."""
+
+    def __init__(self, interruption: Interruption, display: Display, *, limit_s: float | None) -> None:
+        self.interruption, self.display = interruption, display
+        self.stops_at = None if limit_s is None else time.monotonic() + limit_s
+
+    @property
+    def should_stop(self) -> bool:
+        is_late = self.stops_at is not None and time.monotonic() >= self.stops_at
+        return is_late or self.interruption.signal is not None
+
+    def advance(self, n: int) -> None:
+        self.display.advance(n)
+
+
+def display_for(title: str, *, n_steps: int, n_done: int) -> Display:
+    console = Console(stderr=True)
+    kind = Bar if console.is_terminal else Lines
+    return kind(console, title, n_steps=n_steps, n_done=n_done)
+
+
+def state_of(record: EpochRecord) -> str:
+    parts = [f"loss {record.loss:.3f}"]
+    if record.test_error is not None:
+        parts.append(f"test error {percent(record.test_error)}")
+    if record.pseudo_label_accuracy is not None:
+        parts.append(f"pseudo-labels {percent(record.pseudo_label_accuracy)} right")
+    return "  ".join(parts)
+
+
+def warn(console: Console, text: str) -> None:
+    print_line(console, f"warning: {text}")
+
+
+def print_line(console: Console, text: str) -> None:
+    """As it is: no markup, no colors, no wrapping."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

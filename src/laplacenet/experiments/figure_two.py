@@ -1,0 +1,105 @@
+"""The paper's Figure 2: two moons, the same shallow network with all labels, its own pseudo-labels, and the graph's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from laplacenet.data import VectorSet, balanced_split, hide_labels, two_moons
+from laplacenet.evaluation import error_rate, mean_and_std
+from laplacenet.graph import GraphConfig
+from laplacenet.models import Inference, build_model
+from laplacenet.runtime import stream_seed
+from laplacenet.training import Execution, LaplaceNet, Run, TrainConfig, VectorViews, train
+
+KIND = "figure-2"
+N_POINTS = 400
+NOISE = 0.1
+N_TRAIN = 320
+N_LABELED = 20
+METHODS = ("supervised", "network", "graph")
+GRAPH = GraphConfig(k=10)
+TRAIN = TrainConfig(steps=500, batch_size=100, labeled_batch_size=20, n_views=1, lr=0.1, mixup_alpha=0.0)
+
+
+@dataclass(frozen=True)
+class Moons:
+    """The points, four fifths to train on (as many of each moon), and the ten of each moon that show their label."""
+
+    points: VectorSet
+    is_train: Bool[Tensor, " n"]
+    is_labeled: Bool[Tensor, " n"]
+
+    @property
+    def train_vectors(self) -> Tensor:
+        return self.points.vectors[self.is_train]
+
+    def labels_for(self, method: str) -> Int64[Tensor, " n_train"]:
+        """The training labels that a method may see; all of them for the supervised network."""
+        is_seen = self.is_train if method == "supervised" else self.is_labeled
+        return torch.where(is_seen, self.points.labels, -1)[self.is_train]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained network and its accuracy on the fifth that was kept out."""
+
+    inference: Inference
+    test_accuracy: float
+
+
+@dataclass(frozen=True)
+class FigureTwo:
+    """The figure for one seed."""
+
+    seed: int
+    moons: Moons
+    fits: dict[str, Fit]
+
+
+def figure_two(seed: int) -> FigureTwo:
+    moons = draw_moons(seed)
+    return FigureTwo(seed, moons, {method: fit(moons, method, seed=seed) for method in METHODS})
+
+
+def draw_moons(seed: int) -> Moons:
+    points = two_moons(N_POINTS, NOISE, seed)
+    is_train = torch.zeros(N_POINTS, dtype=torch.bool)
+    is_train[balanced_split(points.labels, N_TRAIN, stream_seed(seed, "moons-train")).labeled] = True
+    train_labels = torch.where(is_train, points.labels, -1)
+    shown = hide_labels(train_labels, balanced_split(train_labels, N_LABELED, seed))
+    return Moons(points, is_train, shown >= 0)
+
+
+def fit(moons: Moons, method: str, *, seed: int) -> Fit:
+    """Algorithm 2 on vectors; nothing differs between methods but who gives the labels."""
+    config = replace(TRAIN, label_source="none" if method == "supervised" else method)
+    network = build_model("mlp", n_classes=2, in_channels=2, seed=stream_seed(seed, "network"))
+    views = VectorViews()
+    learner = LaplaceNet(moons.labels_for(method), 2, views, config, GRAPH, seed)
+    run = Run(learner, network, moons.train_vectors, views, config, Execution(torch.device("cpu")))
+    for _ in train(run):
+        pass
+    inference = Inference(network, views.plain)
+    is_test = ~moons.is_train
+    return Fit(inference, 1 - error_rate(inference, moons.points.vectors[is_test], moons.points.labels[is_test]))
+
+
+def mean_accuracies(figures: Sequence[FigureTwo]) -> dict[str, tuple[float, float | None]]:
+    return {method: mean_and_std([figure.fits[method].test_accuracy for figure in figures]) for method in METHODS}
+
+
+def figure_two_record(figures: Sequence[FigureTwo], *, provenance: dict[str, Any]) -> dict[str, Any]:
+    """The accuracies of all seeds with what made them, as JSON."""
+    return {
+        "kind": KIND,
+        "provenance": provenance,
+        "runs": [
+            {"seed": figure.seed, **{method: figure.fits[method].test_accuracy for method in METHODS}}
+            for figure in figures
+        ],
+        "means": {method: {"mean": mean, "std": std} for method, (mean, std) in mean_accuracies(figures).items()},
+    }
