@@ -46,6 +46,16 @@ def test_neighbors_are_distinct_and_never_the_point_itself(n_distinct):
     assert found.similarities.isfinite().all()
 
 
+def test_a_small_cluster_far_from_all_others_finds_its_k_neighbors_too():
+    X, _ = clustered(6000, spread=0.01)
+    X[:15] = torch.nn.functional.normalize(X[:15] - 2 * X.mean(0) + 0.01 * X[100:115], dim=1)
+    found = approximate_neighbors(X, k=60)
+    assert found.similarities.isfinite().all()
+    assert found.recall > 0.9
+    assert true_recall(found, X, 60) > 0.9
+    assert (found.indices.sort(1).values.diff(dim=1) > 0).all()
+
+
 def test_every_point_lies_in_one_list():
     X, _ = clustered(6000)
     lists = make_lists(X)

@@ -81,12 +81,16 @@ def _centroids(X: Float[Tensor, "n d"], n_centroids: int) -> Float[Tensor, "list
 
 
 def probes_for_recall(lists: Lists, sample: Int[Tensor, " s"], k: int) -> int:
-    """The least number of lists in which the sampled points find the target share of their true neighbors."""
+    """The least number of lists in which the sampled points find the target share of their true neighbors.
+
+    Never so few that lists of one chunk each could not hold k points.
+    """
     true = exact_rows(lists.points, sample, k)[1]
     order = (lists.points[sample] @ lists.centroids.T).argsort(1, descending=True)
     rank = torch.empty_like(order).scatter_(1, order, torch.arange(order.shape[1]).expand_as(order))
     needed = rank.gather(1, torch.searchsorted(lists.starts, true, right=True) - 1).flatten()
-    return int(needed.kthvalue(math.ceil(TARGET_RECALL * len(needed))).values) + 1
+    enough = int(needed.kthvalue(math.ceil(TARGET_RECALL * len(needed))).values) + 1
+    return min(max(enough, math.ceil(k / CHUNK_WIDTH)), len(lists.centroids))
 
 
 def _search(lists: Lists, rows: slice, *, n_probes: int, k: int) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:

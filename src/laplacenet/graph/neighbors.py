@@ -13,7 +13,7 @@ from laplacenet.graph.arrays import Array, as_floating
 from laplacenet.runtime import InputError
 
 # One block of scores; larger blocks gain nothing, and a CPU's must leave room for the data.
-BLOCK_BYTES = {"cpu": 1 << 26, "cuda": 1 << 31}
+BLOCK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
 
 
 @dataclass(frozen=True)
