@@ -20,6 +20,7 @@ from laplacenet.experiments.benchmark import (
     Measurement,
     Missing,
     PassRow,
+    Row,
     StepCase,
     StepRow,
     ViewsRow,
@@ -62,13 +63,22 @@ TINY = BenchSettings(
 )
 
 
-def rows_of(section: str) -> list[object]:
-    settings, execution = dataclasses.replace(TINY, sections=(section,)), Execution(CPU)
-    return [taken(measurement, execution) for measurement in measurements(settings, execution)]
+Results = list[tuple[str, Row | Missing]]
 
 
-def test_the_step_is_measured_beside_the_bare_one() -> None:
-    (row,) = rows_of("steps")
+@pytest.fixture(scope="module")
+def results() -> Results:
+    """Everything measured once."""
+    execution = Execution(CPU)
+    return [(measurement.section, taken(measurement, execution)) for measurement in measurements(TINY, execution)]
+
+
+def rows_of(section: str, results: Results) -> list[Row | Missing]:
+    return [result for name, result in results if name == section]
+
+
+def test_the_step_is_measured_beside_the_bare_one(results: Results) -> None:
+    (row,) = rows_of("steps", results)
     assert isinstance(row, StepRow)
     assert (row.model, row.batch_size, row.n_views, row.n_steps) == ("small-cnn", 4, 2, 2)
     assert min(row.step_ms, row.bare_ms, row.whole_ms, row.draw_ms, row.peak_bytes) > 0
@@ -76,16 +86,16 @@ def test_the_step_is_measured_beside_the_bare_one() -> None:
     assert row.images_per_s == pytest.approx(8 / (row.whole_ms / 1000))
 
 
-def test_views_are_measured_beside_pillow() -> None:
-    (row,) = rows_of("views")
+def test_views_are_measured_beside_pillow(results: Results) -> None:
+    (row,) = rows_of("views", results)
     assert isinstance(row, ViewsRow)
     assert min(row.ours_per_s, row.drawn_per_s, row.pillow_per_s) > 0
     assert row.n_cores == torch.get_num_threads()
     assert row.n_views == 64 * 16  # as many pixels as at 32 px
 
 
-def test_the_pass_is_measured_in_three_ways_that_agree() -> None:
-    rows = [row for row in rows_of("labels") if isinstance(row, PassRow)]
+def test_the_pass_is_measured_in_three_ways_that_agree(results: Results) -> None:
+    rows = [row for row in rows_of("labels", results) if isinstance(row, PassRow)]
     assert [row.way for row in rows] == ["ours", "the authors' way", "scikit-learn LabelSpreading"]
     assert list(rows[0].stages) == list(rows[1].stages) == ["neighbors", "affinity", "cg", "alignment"]
     assert rows[1].total_s == pytest.approx(sum(rows[1].stages.values()))
@@ -94,15 +104,24 @@ def test_the_pass_is_measured_in_three_ways_that_agree() -> None:
     assert min(row.accuracy for row in rows) > 0.4
 
 
-def test_the_graph_is_measured_at_each_size() -> None:
-    rows = [row for row in rows_of("graph") if isinstance(row, GraphRow)]
+def test_only_the_sections_asked_for_are_measured() -> None:
+    settings = dataclasses.replace(TINY, sections=("views", "graph"))
+    assert [measurement.section for measurement in measurements(settings, Execution(CPU))] == [
+        "views",
+        "graph",
+        "graph",
+    ]
+
+
+def test_the_graph_is_measured_at_each_size(results: Results) -> None:
+    rows = [row for row in rows_of("graph", results) if isinstance(row, GraphRow)]
     assert [row.n for row in rows] == [150, 300]
     assert all(row.total_s == pytest.approx(sum(row.stages.values())) for row in rows)
     assert all(row.recall is None and 0.2 < row.purity <= 1 for row in rows)
 
 
-def test_streaming_says_that_it_needs_a_gpu() -> None:
-    (missing,) = rows_of("stream")
+def test_streaming_says_that_it_needs_a_gpu(results: Results) -> None:
+    (missing,) = rows_of("stream", results)
     assert isinstance(missing, Missing)
     assert "GPU" in missing.reason
 
@@ -166,12 +185,10 @@ def test_growth_is_the_slope_between_sizes_in_logarithms() -> None:
     assert [found.exponent for found in grown[1:]] == pytest.approx([2.0, 2.0])
 
 
-def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_record_reads_back_as_it_was_written(results: Results, tmp_path: Path) -> None:
     record = empty_record(TINY, CPU)
-    execution = Execution(CPU)
-    for measurement in measurements(TINY, execution):
-        result = taken(measurement, execution)
-        record = with_result(record, measurement.section, result, elapsed_s=1.5)
+    for section, result in results:
+        record = with_result(record, section, result, elapsed_s=1.5)
     assert set(record.rows) == set(SECTIONS) - {"stream"}
     assert record.rows["graph"][1].exponent is not None  # type: ignore[union-attr]
     path = write_record(record, tmp_path / "made" / "for it")

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +50,8 @@ class Record:
 
 
 def empty_record(settings: BenchSettings, device: torch.device) -> Record:
-    """The beginning of a run."""
-    origin = provenance(device)
+    """The beginning of a run; the machine's load is noted, for on a busy one every number is another."""
+    origin = provenance(device) | {"load": round(os.getloadavg()[0], 2)}
     origin["libraries"] |= {name: version for name in COMPARED if (version := _version(name))}
     content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
     return Record(origin, content, rows={}, missing=(), elapsed_s=0.0, is_complete=False)

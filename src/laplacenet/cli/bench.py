@@ -1,0 +1,49 @@
+"""`laplacenet bench`: how fast everything is on this machine, beside what it is up against."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laplacenet.cli.options import Device, NoCompile
+
+
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: two minutes on two cores.")] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="SECTIONS", help="Some of steps,views,labels,graph,stream.  [default: all of them]"),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Points in the graphs.  [default: 10000,100000,1000000]"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for the record.")] = Path("results/bench"),
+    table: Annotated[
+        bool, typer.Option("--table", help="Measure nothing: print the records in --out as Markdown.")
+    ] = False,
+    device: Device = "auto",
+    no_compile: NoCompile = False,
+) -> None:
+    """Measure the step, the views, the pseudo-label pass and the graph at scale, each beside its rivals.
+
+    No data is needed. The record is written after every measurement: what was measured stays if the rest is stopped.
+
+    \b
+    Examples:
+      laplacenet bench --quick
+      laplacenet bench --only graph --sizes 10000,100000
+    """
+    from laplacenet.cli.measuring import chosen_settings, measure, show
+    from laplacenet.experiments.benchmark import read_records
+    from laplacenet.reports.bench_table import markdown_tables
+    from laplacenet.runtime import choose_device
+    from laplacenet.training import Execution
+
+    if table:
+        typer.echo(markdown_tables(read_records(out)), nl=False)
+        return
+    execution = Execution(choose_device(device), compile=not no_compile)
+    record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)
+    show(record)
+    typer.echo(f"record  {path}")

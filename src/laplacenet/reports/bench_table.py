@@ -1,0 +1,175 @@
+"""The benchmark's table: one line a measurement, ours beside what it is up against."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from laplacenet.experiments.benchmark import (
+    GraphRow,
+    Missing,
+    PassRow,
+    Record,
+    Row,
+    StepRow,
+    StreamRow,
+    ViewsRow,
+)
+
+COLUMNS = ("what", "ours", "beside it", "ratio", "peak memory", "remarks")
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """Cells as text, in the order of COLUMNS."""
+
+    what: str
+    ours: str
+    beside: str = ""
+    ratio: str = ""
+    memory: str = ""
+    remarks: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (self.what, self.ours, self.beside, self.ratio, self.memory, self.remarks)
+
+
+def table_lines(record: Record) -> list[TableLine]:
+    """Every measurement of a record, then what is missing and why."""
+    passes = [row for row in record.rows.get("labels", ()) if isinstance(row, PassRow)]
+    ours = next((row for row in passes if row.way == "ours"), None)
+    lines = [row_line(row, our_pass=ours) for rows in record.rows.values() for row in rows]
+    return lines + [missing_line(entry) for entry in record.missing]
+
+
+def row_line(row: Row, *, our_pass: PassRow | None) -> TableLine:
+    match row:
+        case StepRow():
+            return step_line(row)
+        case ViewsRow():
+            return views_line(row)
+        case PassRow():
+            return pass_line(row, our_pass)
+        case GraphRow():
+            return graph_line(row)
+        case StreamRow():
+            return stream_line(row)
+
+
+def step_line(row: StepRow) -> TableLine:
+    return TableLine(
+        what=f"step, {row.model}, b = {row.batch_size}, {row.n_views} views",
+        ours=milliseconds(row.step_ms),
+        beside=f"bare {milliseconds(row.bare_ms)}",
+        ratio=f"{row.ratio:.2f} of bare",
+        memory=gibibytes(row.peak_bytes),
+        remarks=joined(
+            [
+                f"medians of {row.n_steps}",
+                f"{milliseconds(row.whole_ms)} over {row.n_whole_steps} on end with drawing",
+                f"the host draws {milliseconds(row.draw_ms)}",
+                f"{row.images_per_s:,.0f} images/s",
+                f"compiled in {row.compile_s:.0f} s" if row.compile_s else "",
+            ]
+        ),
+    )
+
+
+def views_line(row: ViewsRow) -> TableLine:
+    torchvision = "" if row.torchvision_per_s is None else f"torchvision {row.torchvision_per_s:,.0f} a core"
+    drawn = f"drawn at {row.drawn_per_s:,.0f}/s"
+    return TableLine(
+        what=f"strong views, {row.side} px",
+        ours=f"{row.ours_per_s:,.0f}/s",
+        beside=f"Pillow {row.pillow_per_s:,.0f}/s a core",
+        ratio=f"{row.ratio:.1f} × {cores(row.n_cores)} of Pillow",
+        remarks=joined([f"medians of {row.n_repeats}", drawn, torchvision, row.note]),
+    )
+
+
+def pass_line(row: PassRow, ours: PassRow | None) -> TableLine:
+    what = f"pseudo-labels, n = {row.n:,}, C = {row.n_classes}"
+    remarks = joined([stages(row.stages), f"{100 * row.accuracy:.1f} % right", row.note])
+    memory = gibibytes(row.peak_bytes)
+    if row.way.startswith("ours"):
+        return TableLine(f"{what}{row.way[4:]}", seconds(row.total_s), memory=memory, remarks=remarks)
+    return TableLine(
+        what=what,
+        ours="" if ours is None else seconds(ours.total_s),
+        beside=f"{row.way} {seconds(row.total_s)}",
+        ratio="" if ours is None else f"{row.total_s / ours.total_s:.1f} × as fast",
+        memory=f"{memory} (theirs)",
+        remarks=remarks,
+    )
+
+
+def graph_line(row: GraphRow) -> TableLine:
+    search = "exact" if row.recall is None else f"recall {row.recall:.3f}"
+    return TableLine(
+        what=f"graph, n = {row.n:,}, d = {row.d}, k = {row.k}, C = {row.n_classes}",
+        ours=seconds(row.total_s),
+        ratio="" if row.exponent is None else f"time ~ n^{row.exponent:.2f}",
+        memory=gibibytes(row.peak_bytes),
+        remarks=joined([search, stages(row.stages), f"{row.n_iterations} iterations", f"purity {row.purity:.2f}"]),
+    )
+
+
+def stream_line(row: StreamRow) -> TableLine:
+    return TableLine(
+        what=f"streamed step, {row.model}, b = {row.batch_size}, {row.n_views} views",
+        ours=milliseconds(row.streamed_whole_ms),
+        beside=f"resident {milliseconds(row.resident_whole_ms)}",
+        ratio=f"{row.ratio:.2f} of resident",
+        remarks=f"means of {row.n_steps}, drawing included; medians {milliseconds(row.streamed_ms)}"
+        f" and {milliseconds(row.resident_ms)}",
+    )
+
+
+def missing_line(entry: Missing) -> TableLine:
+    return TableLine(what=entry.name, ours="not measured", remarks=entry.reason)
+
+
+def markdown_tables(records: Iterable[Record]) -> str:
+    """One table a record under a line that says on what and by which commit, for the README."""
+    return "\n\n".join(markdown_table(record) for record in records) + "\n"
+
+
+def markdown_table(record: Record) -> str:
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *(line.cells for line in table_lines(record))]
+    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    return f"{origin(record)}\n\n{body}"
+
+
+def origin(record: Record) -> str:
+    """Hardware, versions, commit and date in one line."""
+    source = record.provenance
+    hardware = source["hardware"]
+    machine = hardware.get("gpu") or f"CPU, {hardware['threads']} threads"
+    unfinished = "" if record.is_complete else "; not finished"
+    return (
+        f"{machine}, torch {source['libraries']['torch']}, Python {source['python']},"
+        f" commit {source['commit'][:7]}, {source['date'][:10]}, load {source['load']:.1f} at the start{unfinished}"
+    )
+
+
+def milliseconds(value: float) -> str:
+    return f"{value:.2f} ms" if value < 100 else f"{value:,.0f} ms"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.3f} s" if value < 1 else f"{value:,.1f} s"
+
+
+def gibibytes(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:.2f} GiB"
+
+
+def cores(n: int) -> str:
+    return "one core" if n == 1 else f"{n} cores"
+
+
+def stages(parts: dict[str, float]) -> str:
+    return ", ".join(f"{name} {seconds(value)}" for name, value in parts.items())
+
+
+def joined(parts: Iterable[str]) -> str:
+    return "; ".join(part for part in parts if part)
