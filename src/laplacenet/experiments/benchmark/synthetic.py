@@ -28,11 +28,10 @@ class Clusters:
 
 
 def clustered_points(n: int, *, n_classes: int, n_labeled: int, d: int = 128, seed: int = 0) -> Clusters:
-    """Gaussian clusters pushed onto the sphere; every class has a label."""
+    """Gaussian clusters pushed onto the sphere; classes are equally frequent among the points and among the labels."""
     generator = torch.Generator().manual_seed(seed)
     centers = torch.nn.functional.normalize(torch.randn(n_classes, d, generator=generator))
-    classes = torch.randint(n_classes, (n,), generator=generator)
-    classes[:n_classes] = torch.arange(n_classes)
+    classes = torch.arange(n) % n_classes
     features = torch.randn(n, d, generator=generator).mul_(NOISE / d**0.5).add_(centers[classes])
     features = torch.nn.functional.normalize(features, out=features)
     labels = torch.where(torch.arange(n) < max(n_labeled, n_classes), classes, -1)
