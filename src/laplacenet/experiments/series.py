@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.moons_record import MoonsRecord
 from laplacenet.experiments.records import Record
 from laplacenet.experiments.variants import PAPER_STEPS
 
@@ -87,8 +88,8 @@ class RecordBook:
     made with other settings under the same name does not.
     """
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        self.records = tuple(records)
+    def __init__(self, records: Iterable[Record], *, moons: MoonsRecord | None = None) -> None:
+        self.records, self.moons = tuple(records), moons
 
     def series(self, experiment: Experiment) -> list[Series]:
         """What is recorded of an experiment, the paper's schedule first, then the longest, published splits first."""

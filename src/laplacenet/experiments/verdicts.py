@@ -63,8 +63,10 @@ def decide(parts: Sequence[Part]) -> Finding:
     if failed:
         where = "" if any(part.is_full for part in failed) else "at a shortened schedule: "
         return Finding(Verdict.CONTRADICTED, where + evidence)
-    if not parts or any(part.holds is None for part in parts):
-        return Finding(Verdict.NOT_RUN, evidence)
+    if any(part.holds is None for part in parts):
+        is_undecided = all(part.text for part in parts)
+        so_far = "undecided: " if is_undecided else "so far: " if any(part.text for part in parts) else ""
+        return Finding(Verdict.NOT_RUN, so_far + evidence)
     return Finding(Verdict.REPRODUCED if all(part.is_full for part in parts) else Verdict.DIRECTION, evidence)
 
 
@@ -115,7 +117,10 @@ def below(book: RecordBook, one: Named, bound: float, *, bound_name: str) -> Par
         return MISSING
     series, is_below = found[0], spread.mean < bound
     holds = is_below if series.is_full or is_below else None
-    return Part(holds, series.is_full, f"{one.name} {spread} against {bound_name} {bound:.2f} ({schedule(series)})")
+    too_short = "" if holds is not None else ", too few to tell"
+    return Part(
+        holds, series.is_full, f"{one.name}: ours {spread}, {bound_name} {bound:.2f} ({schedule(series)}{too_short})"
+    )
 
 
 def error_comes_out(book: RecordBook, experiment: Experiment, published: Published) -> Finding:
@@ -149,4 +154,4 @@ def _comes_out(
             return Finding(Verdict.NOT_RUN, f"{evidence}; the full schedule is missing")
         is_accepted = accepts(spread.mean - published.mean)
         return Finding(Verdict.REPRODUCED if is_accepted else Verdict.CONTRADICTED, evidence)
-    return Finding(Verdict.NOT_RUN, f"published {published}; no run recorded")
+    return Finding(Verdict.NOT_RUN, "no run recorded")

@@ -1,0 +1,76 @@
+"""`laplacenet reproduce`: the paper's tables and figures by name."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laplacenet.cli.options import Device, NoCompile, Settings, TimeLimit, seconds
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")] = False,
+    cell: Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")] = None,
+    row: Annotated[str | None, typer.Option(help="One row only, such as LaplaceNet.")] = None,
+    splits: Annotated[str, typer.Option(help="Which label splits: 0, 0-4 or 0,2,3.")] = "0",
+    steps: Annotated[
+        int | None, typer.Option(help="A shorter schedule in place of the paper's 250 000 steps; recorded as such.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The folder that holds the data sets.  [default: $LAPLACENET_DATA or data]")
+    ] = None,
+    split_file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[DATASET=]FILE",
+            help="Published splits (.npz with keys such as 4000/00); may be repeated. Without it splits are drawn.",
+        ),
+    ] = None,
+    settings: Settings = None,
+    time_limit: TimeLimit = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    results: Annotated[Path, typer.Option(help="Where records go.")] = Path("results"),
+    device: Device = "auto",
+    no_compile: NoCompile = False,
+) -> None:
+    """Make the paper's tables and figures again.
+
+    What is recorded is skipped, what was cut off goes on from its checkpoint: give the same command again, here or on
+    another machine with the same run folders. `all` works through everything in the order of what it is worth.
+
+    \b
+    Examples:
+      laplacenet reproduce --list
+      laplacenet reproduce table-3 --cell cifar100/4000 --splits 0-4 --data DIR --split-file FILE
+      laplacenet reproduce figure-3 --steps 25000 --for 9m
+      laplacenet reproduce all --for 25m --split-file cifar10=FILE --split-file cifar100=FILE
+    """
+    from laplacenet.cli.reproduction import Asked, list_cells, reproduce_figure_2, work_through
+    from laplacenet.runtime import InputError, choose_device
+    from laplacenet.training import Execution
+
+    if show:
+        list_cells(name, results=results)
+        return
+    if name is None:
+        raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
+    asked = Asked(
+        name=name,
+        column=cell,
+        row=row,
+        splits=splits,
+        steps=steps,
+        settings=tuple(settings or ()),
+        data=data,
+        split_files=tuple(split_file or ()),
+        runs=runs,
+        results=results,
+    )
+    execution = Execution(choose_device(device), compile=not no_compile)
+    if name == "figure-2":
+        reproduce_figure_2(asked)
+    else:
+        work_through(asked, execution=execution, limit_s=seconds(time_limit))

@@ -1,0 +1,189 @@
+"""The report on the paper from records alone: one self-contained HTML page, Markdown, and the rows for a README."""
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from matplotlib.figure import Figure
+
+from laplacenet.experiments.claims import Claim, numbers, statements
+from laplacenet.experiments.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
+from laplacenet.experiments.recipes import RECIPES, find_recipe
+from laplacenet.experiments.records import Record, read_records
+from laplacenet.experiments.series import RecordBook, is_of, last_error
+from laplacenet.experiments.verdicts import Finding, Verdict, schedule
+from laplacenet.reports.paper_figures import figure_3, figure_4, inline_svg, png
+from laplacenet.reports.tables import TableView, figure_table, machine, paper_tables
+from laplacenet.runtime import InputError, write_whole
+
+HTML, MARKDOWN = "report.html", "report.md"
+MARKS = {
+    Verdict.REPRODUCED: "✓",
+    Verdict.DIRECTION: "↗",
+    Verdict.NOT_RUN: "·",
+    Verdict.CONTRADICTED: "✗",
+}
+HEADLINE_TABLES = ("table-3", "table-4", "table-6")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its finding."""
+
+    claim: Claim
+    finding: Finding
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.finding.verdict]
+
+    @property
+    def kind(self) -> str:
+        """The verdict's name as the page's style sheet knows it."""
+        return self.finding.verdict.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A figure of the paper: its drawing where there is something to draw, and its last errors."""
+
+    table: TableView
+    drawing: Figure | None
+
+
+def write_report(results: Path, out: Path) -> Path:
+    """`report.html` (all in one file), `report.md` and its pictures from the records; gives the page's path."""
+    book = RecordBook(read_records(results), moons=read_moons(results))
+    picture = results / FOLDER / PICTURE
+    moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
+    _make_folder(out)
+    content = report_content(book)
+    drawn = {view.table.name: view.drawing for view in content["figures"] if view.drawing is not None}
+    svgs = {name: inline_svg(figure, name=name) for name, figure in drawn.items()}
+    pictures = {name: png(figure) for name, figure in drawn.items()}
+    if moons_png is not None:
+        pictures[FOLDER] = moons_png
+    for name, picture_png in pictures.items():
+        write_whole(out / f"{name}.png", picture_png)
+    moons_uri = moons_png and f"data:image/png;base64,{base64.b64encode(moons_png).decode()}"
+    page = _template("paper.html.j2").render(**content, svgs=svgs, moons_uri=moons_uri)
+    write_whole(out / HTML, page.encode())
+    write_whole(out / MARKDOWN, _template("paper.md.j2").render(**content, drawn=set(pictures)).encode())
+    return out / HTML
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be made ({error.strerror}); name a folder") from error
+
+
+def report_content(book: RecordBook) -> dict[str, Any]:
+    judged = [Judged(claim, claim.judge(book)) for claim in statements()]
+    judged_numbers = [Judged(claim, claim.judge(book)) for claim in numbers()]
+    counts = Counter(one.finding.verdict for one in [*judged, *judged_numbers])
+    return {
+        "statements": judged,
+        "numbers": judged_numbers,
+        "counts": [(verdict.value, verdict.name.lower().replace("_", "-"), counts[verdict]) for verdict in Verdict],
+        "tables": paper_tables(book),
+        "figures": figure_views(book),
+        "moons": moons_rows(book.moons),
+        "runs": [run_row(record) for record in book.records],
+        "n_records": len(book.records) + (book.moons is not None),
+    }
+
+
+def moons_rows(moons: MoonsRecord | None) -> list[tuple[str, str]]:
+    """Figure 2's methods and their test accuracy."""
+    if moons is None:
+        return []
+    names = {"supervised": "all labels", "network": "network pseudo-labels", "graph": "graph pseudo-labels"}
+    rows = []
+    for method, name in names.items():
+        mean, std = moons.spread(method)
+        rows.append((name, f"{mean:.1f}" + ("" if std is None else f" ± {std:.1f}") + f" (n = {len(moons.runs)})"))
+    return rows
+
+
+def figure_views(book: RecordBook) -> list[FigureView]:
+    return [
+        FigureView(figure_table(find_recipe("figure-3"), book), figure_3(book)),
+        FigureView(figure_table(find_recipe("figure-4"), book), figure_4(book)),
+        FigureView(figure_table(find_recipe("class-weighting"), book), None),
+    ]
+
+
+def run_row(record: Record) -> dict[str, str]:
+    """A line about one run: whose, how long, what came out, and of which code."""
+    key, outcome = record.key, record.outcome
+    errors = [f"{100 * error:.2f}" for error in (outcome.test_error, outcome.best_test_error) if error is not None]
+    result = " / ".join(errors) or "–"
+    return {
+        "name": key.name + (f" with {', '.join(key.overrides)}" if key.overrides else ""),
+        "split": f"{key.split} ({key.split_source})",
+        "steps": f"{key.base_steps:,}".replace(",", " "),
+        "result": result if record.diverged_at_step is None else f"diverged after step {record.diverged_at_step}",
+        "hours": f"{outcome.total_s / 3600:.2f}",
+        "machine": machine(record.provenance),
+        "commit": str(record.provenance.get("commit", "unknown"))[:12],
+        "counts": "yes" if _counts(record) else "no, other settings than the paper's",
+    }
+
+
+def _counts(record: Record) -> bool:
+    return any(is_of(record, cell.experiment) for name in RECIPES for cell in find_recipe(name).cells)
+
+
+def headline(records: Sequence[Record]) -> str:
+    """LaplaceNet's error rates that are recorded, published beside ours, as a Markdown table."""
+    book = RecordBook(records)
+    lines = [
+        "| data, labels | network | published error, % | ours, % |",
+        "|---|---|---|---|",
+    ]
+    seen = set()
+    for name in HEADLINE_TABLES:
+        for cell in find_recipe(name).cells:
+            experiment = cell.experiment
+            series = book.series(experiment)
+            spread = series[0].spread(last_error) if series else None
+            if experiment.train.label_source == "graph" and spread is not None and experiment.name not in seen:
+                seen.add(experiment.name)
+                ours = f"**{spread}** ({schedule(series[0])})"
+                lines.append(f"| {cell.column} | {experiment.model.name} | {cell.published} | {ours} |")
+    if not seen:
+        lines.append("| nothing recorded yet | | | |")
+    return "\n".join(lines) + "\n"
+
+
+def plain_cell(text: object) -> str:
+    """A text inside a Markdown table: no line break, bar or tag of its own."""
+    flat = " ".join(str(text).split())
+    for sign in "\\`*_[]|":
+        flat = flat.replace(sign, "\\" + sign)
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unbroken(text: str) -> str:
+    """Numbers stay with their units and signs at a line's end."""
+    return re.sub(r"(?<=\d) (?=\d{3}\b|steps|±|%)|(?<=±) | (?==)|(?<==) ", "\u00a0", text)
+
+
+def _template(name: str) -> jinja2.Template:
+    """HTML is escaped by the template engine, Markdown cell by cell."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("laplacenet.reports"),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"cell": plain_cell, "unbroken": unbroken}
+    return environment.get_template(name)

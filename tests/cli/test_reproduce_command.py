@@ -1,0 +1,120 @@
+"""`laplacenet reproduce` and `laplacenet report` as they are typed: what runs, what is skipped, what is refused."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from references_experiments import TINY, write_tiny_data
+from typer.testing import CliRunner
+
+from laplacenet.cli.app import app
+from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
+from laplacenet.experiments.records import read_records
+from laplacenet.runtime import InputError
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_data(tmp_path_factory.mktemp("data"))
+
+
+def laplacenet(*words: str | Path) -> str:
+    """What a command prints; its fault is raised."""
+    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def tiny(data: Path, work: Path, *words: str) -> list[str | Path]:
+    settings = [word for setting in TINY for word in ("--set", setting)]
+    places = ["--data", data, "--runs", work / "runs", "--results", work / "results", "--device", "cpu"]
+    return ["reproduce", *words, *settings, *places]
+
+
+def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: Path) -> None:
+    shown = laplacenet("reproduce", "--list", "--results", tmp_path)
+    for name in ("figure-2", "table-3", "table-9", "figure-4", "class-weighting"):
+        assert f"\n{name}\n" in f"\n{shown}"
+    (headline,) = (line for line in shown.splitlines() if "31.64" in line)
+    assert headline.split() == ["cifar100/4000", "LaplaceNet", "31.64", "±", "0.02", "17", "min", "05", "s", "-"]
+    assert "not measured" in shown
+
+
+def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tmp_path: Path) -> None:
+    split_file = str(data / "cifar100_splits.npz")
+    words = ("table-3", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--splits", "0-1")
+    command = tiny(data, tmp_path, *words, "--split-file", split_file)
+    first = laplacenet(*command)
+    assert "2 runs: 0 recorded already, 2 to do" in first
+    assert first.count("test error") >= 2
+    assert "2 recorded already, 0 to do" in laplacenet(*command)
+    records = read_records(tmp_path / "results")
+    assert [(record.key.split, record.key.base_steps, record.key.split_source) for record in records] == [
+        (0, 2, "published"),
+        (1, 2, "published"),
+    ]
+    assert laplacenet("report", "--results", tmp_path / "results", "--out", tmp_path / "out").strip().endswith("html")
+    assert "nothing recorded yet" in laplacenet("report", "--results", tmp_path / "results", "--headline")
+
+
+def test_time_runs_out_with_a_checkpoint_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
+    settings = ("table-3", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8")
+    stopped = laplacenet(*tiny(data, tmp_path, *settings, "--steps", "400", "--for", "1.5s"))
+    assert "with a checkpoint" in stopped
+    assert "give the same command again" in stopped
+    assert read_records(tmp_path) == []
+    (checkpoint,) = (tmp_path / "runs").rglob("checkpoint")
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(tmp_path / "runs", moved / "runs")
+    going_on = laplacenet(*tiny(data, moved, *settings, "--steps", "400", "--for", "1.5s"))
+    assert "with a checkpoint" in going_on
+    assert (checkpoint / "manifest.json").read_text() != (
+        moved / checkpoint.relative_to(tmp_path) / "manifest.json"
+    ).read_text()
+
+
+def test_figure_2_is_not_made_twice(tmp_path: Path) -> None:
+    record = tmp_path / "figure-2" / "two-moons.json"
+    record.parent.mkdir()
+    record.write_text("{}")
+    assert "recorded already" in laplacenet("reproduce", "figure-2", "--results", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Name a table or figure, or all"),
+        (["table-2"], "no experiment called 'table-2'"),
+        (["table-3", "--cell", "cifar100/1"], "has no cell 'cifar100/1'"),
+        (["table-3", "--row", "MT"], "has no row 'MT'; choose one of LaplaceNet, Supervised baseline"),
+        (["table-3", "--splits", "a"], "give numbers such as 0, 0-4"),
+        (["table-3", "--steps", "0"], "give at least one"),
+        (["table-8", "--data", "/nowhere"], "--data /nowhere: no such folder"),
+        (["table-8", "--split-file", "none.npz"], "none.npz: no such file"),
+        (["all", "--steps", "5", "--cell", "x"], "leave out --cell, --steps"),
+        (["table-8", "--for", "soon"], "give a time such as"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:
+    places = [] if "--data" in words else ["--data", str(tmp_path)]
+    with pytest.raises(InputError, match=said) as caught:
+        laplacenet("reproduce", *words, *places, "--results", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_split_files_of_several_data_sets_say_whose_they_are(data: Path) -> None:
+    file = str(data / "cifar10_splits.npz")
+    assert chosen_split_files((file,), {"cifar10"}) == {"cifar10": file}
+    assert chosen_split_files((f"cifar10={file}",), {"cifar10", "cifar100"}) == {"cifar10": file}
+    with pytest.raises(InputError, match="say whose it is: --split-file cifar10=FILE --split-file cifar100=FILE"):
+        chosen_split_files((file,), {"cifar10", "cifar100"})
+    with pytest.raises(InputError, match="digits is not to be run"):
+        chosen_split_files((f"digits={file}",), {"cifar10"})
+
+
+def test_splits_are_numbers_lists_and_ranges() -> None:
+    assert chosen_splits("0-4") == [0, 1, 2, 3, 4]
+    assert chosen_splits("3,0-1,3") == [3, 0, 1]
+    for text in ("", "-1", "2-1", "1-", "x"):
+        with pytest.raises(InputError, match="--splits"):
+            chosen_splits(text)

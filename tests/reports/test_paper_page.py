@@ -1,0 +1,179 @@
+"""The report: every table, figure and claim from records; self-contained; nothing in a record can break out."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from references_experiments import record_of
+
+from laplacenet.experiments.claim_rules import experiment_in, headline_with_views
+from laplacenet.experiments.claims import numbers, statements
+from laplacenet.experiments.published import TABLES
+from laplacenet.experiments.records import Record, write_record
+from laplacenet.experiments.series import RecordBook
+from laplacenet.reports.paper_figures import figure_3, figure_4
+from laplacenet.reports.paper_page import headline, plain_cell, unbroken, write_report
+from laplacenet.reports.tables import paper_tables
+from laplacenet.runtime import InputError, write_json
+
+C4 = "cifar100/4000"
+HOSTILE = "<script>alert('x')</script>|`*[a](b)\n# head"
+
+
+class Page(HTMLParser):
+    """Counts tags and what a page would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+
+def sample_records() -> list[Record]:
+    rows = {"graph pseudo-labels": 0.44, "network pseudo-labels": 0.49}
+    return [
+        *(record_of(headline_with_views(3), split=split, test_error=0.314 + 0.001 * split) for split in range(3)),
+        *(record_of(experiment_in("figure-3", row, C4), base_steps=25_000, test_error=e) for row, e in rows.items()),
+        *(record_of(headline_with_views(n), base_steps=25_000, test_error=0.45 - 0.01 * n) for n in (1, 3, 5)),
+        record_of(experiment_in("figure-4", "batch × 3", C4), base_steps=25_000, test_error=0.46),
+        record_of(experiment_in("figure-4", "steps × 5", C4), base_steps=25_000, diverged_at_step=900),
+    ]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for record in sample_records():
+        write_record(tmp_path / "results", record)
+    moons = {"kind": "figure-2", "runs": [{"seed": 0, "supervised": 1.0, "network": 0.85, "graph": 0.95}]}
+    (tmp_path / "results" / "figure-2").mkdir()
+    write_json(tmp_path / "results" / "figure-2" / "two-moons.json", moons)
+    (tmp_path / "results" / "figure-2" / "figure-2.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    return tmp_path / "results"
+
+
+def test_the_page_shows_every_table_figure_and_claim(results: Path, tmp_path: Path) -> None:
+    page = write_report(results, tmp_path / "out").read_text()
+    for table in TABLES:
+        assert f">{table.title}</h3>" in page
+    assert page.count('class="verdict"') == len(statements()) + len(numbers())
+    assert page.count("<svg") == 2
+    assert "data:image/png;base64," in page
+    assert "31.50 ± 0.10" in page.replace("\u00a0", " ")
+    assert "n = 3, 250 000 steps" in page.replace("\u00a0", " ")
+    assert "1 diverged" in page
+    assert "Dual Student" in page
+
+
+def test_the_page_needs_nothing_from_outside(results: Path, tmp_path: Path) -> None:
+    page = Page(write_report(results, tmp_path / "out").read_text())
+    assert "script" not in page.tags
+    assert all(address.startswith(("#", "data:")) for address in page.fetched)
+
+
+def test_no_two_elements_share_an_id(results: Path, tmp_path: Path) -> None:
+    page = write_report(results, tmp_path / "out").read_text()
+    found = re.findall(r'\bid="([^"]+)"', page)
+    assert len(found) == len(set(found))
+
+
+def test_names_in_a_record_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+    record = record_of(headline_with_views(3))
+    hostile = replace(
+        record,
+        key=replace(record.key, overrides=(HOSTILE,)),
+        provenance={"commit": "<b>x", "hardware": {"gpu": HOSTILE}},
+    )
+    write_record(tmp_path / "results", hostile)
+    path = write_report(tmp_path / "results", tmp_path / "out")
+    assert "script" not in Page(path.read_text()).tags
+    assert "&lt;script&gt;" in path.read_text()
+    markdown = (tmp_path / "out" / "report.md").read_text()
+    assert "<script>" not in markdown
+    assert "\n# head" not in markdown
+    (row,) = (line for line in markdown.splitlines() if "alert" in line)
+    assert len(re.findall(r"(?<!\\)\|", row)) == 9
+
+
+def test_a_record_with_other_settings_is_listed_but_fills_no_table(tmp_path: Path) -> None:
+    record = record_of(headline_with_views(3), test_error=0.1234)
+    other = replace(record, key=replace(record.key, overrides=("train.lr=0.1",)))
+    write_record(tmp_path / "results", other)
+    page = write_report(tmp_path / "results", tmp_path / "out").read_text()
+    assert page.count("12.34") == 1
+    assert "no, other settings than the paper" in page
+
+
+def test_without_a_record_everything_is_not_yet_run(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    page = write_report(tmp_path / "results", tmp_path / "out").read_text()
+    assert "No run is recorded yet." in page
+    assert "<svg" not in page
+    assert "✓" not in page
+
+
+def test_markdown_tables_have_as_many_cells_in_every_row(results: Path, tmp_path: Path) -> None:
+    write_report(results, tmp_path / "out")
+    blocks = re.split(r"\n\s*\n", (tmp_path / "out" / "report.md").read_text())
+    tables = [block.strip().splitlines() for block in blocks if block.strip().startswith("|")]
+    assert len(tables) == len(TABLES) + 3 + 3
+    for lines in tables:
+        assert set(lines[1]) <= set("|-")
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+def test_full_and_shortened_runs_stand_on_lines_of_their_own() -> None:
+    table = paper_tables(RecordBook(sample_records()))[0]
+    (row,) = (row for row in table.rows if row.name == "LaplaceNet")
+    cell = row.cells[table.columns.index(C4)]
+    assert [(ours.value, ours.schedule) for ours in cell.ours] == [
+        ("31.50 ± 0.10", "n = 3, 250 000 steps"),
+        ("42.00", "n = 1, 25 000 steps"),
+    ]
+    assert row.cells[0].ours[0].value == "not yet run"
+
+
+def test_mini_imagenet_is_not_run_and_other_methods_neither() -> None:
+    tables = {table.name: table for table in paper_tables(RecordBook([]))}
+    assert {ours.value for row in tables["table-5"].rows for cell in row.cells for ours in cell.ours} == {"not run"}
+    assert [row.is_ours for row in tables["table-4"].rows] == [False, False, False, True]
+
+
+def test_figures_wait_for_what_they_compare() -> None:
+    records = sample_records()
+    assert figure_3(RecordBook(records)) is not None
+    assert figure_3(RecordBook(records[:4])) is None
+    figure = figure_4(RecordBook(records))
+    assert figure is not None
+    assert len(figure.axes) == 3
+    assert figure_4(RecordBook(records[:3])) is None
+
+
+def test_the_headline_shows_what_is_recorded_and_only_that() -> None:
+    text = headline(sample_records())
+    assert "| cifar100/4000 | 13-cnn | 31.64 ± 0.02 | **31.50 ± 0.10** (n = 3, 250 000 steps) |" in text
+    assert len(text.splitlines()) == 3
+    assert "nothing recorded yet" in headline([])
+
+
+def test_an_output_that_is_a_file_is_refused(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="name a folder"):
+        write_report(results, tmp_path / "file")
+
+
+def test_a_damaged_record_of_the_moons_is_refused_by_name(results: Path, tmp_path: Path) -> None:
+    write_json(results / "figure-2" / "two-moons.json", {"kind": "figure-2", "runs": [{"seed": 0}]})
+    with pytest.raises(InputError, match=r"two-moons\.json: not a record of Figure 2"):
+        write_report(results, tmp_path / "out")
+
+
+def test_numbers_stay_whole_at_a_line_end() -> None:
+    assert unbroken("n = 1, 25 000 steps") == "n\u00a0=\u00a01, 25\u00a0000\u00a0steps"
+    assert plain_cell("a|b\n<c>") == "a\\|b &lt;c&gt;"
