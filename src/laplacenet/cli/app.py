@@ -36,10 +36,11 @@ for command in (demo, train, evaluate, predict, data, reproduce, report, bench):
     app.command()(command)
 
 
-def show_version(asked: bool) -> None:
+def show_version(asked: bool) -> bool:
     if asked:
         typer.echo(f"laplacenet {laplacenet.__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()
