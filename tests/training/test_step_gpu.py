@@ -35,8 +35,8 @@ TOLERANCE = 0.02
 @pytest.fixture(scope="module")
 def pictures() -> ImageSet:
     generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 120, (600, 3, 32, 32), generator=generator, dtype=torch.uint8)
-    labels = torch.arange(600) % 3
+    images = torch.randint(0, 120, (720, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    labels = torch.arange(720) % 3
     images[labels == 0, :, :16] += 120
     images[labels == 1, :, 16:] += 120
     return ImageSet(images, labels, ("top", "bottom", "even"))
