@@ -1,0 +1,44 @@
+"""Labels of any kind, −1 for "no label", as the numbers that the other rooms use, and the score of the given ones."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64, Shaped
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from laplacenet.data import UNKNOWN
+
+
+def is_hidden(y: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which labels are not given: the number −1 or, as NumPy writes it among texts, "-1"."""
+    if y.dtype.kind == "O":
+        return np.fromiter((label in (-1, "-1") for label in y), dtype=bool, count=len(y))
+    hidden: np.ndarray = y == ("-1" if y.dtype.kind == "U" else -1)
+    return hidden
+
+
+def numbered(y: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " C"], Int64[np.ndarray, " n"]]:
+    """The classes in order, and for each label its class's number, −1 where hidden."""
+    is_given = ~is_hidden(y)
+    if not is_given.any():
+        raise ValueError("no labels: every label is -1; give at least one")
+    check_classification_targets(y[is_given])
+    numbers = np.full(len(y), UNKNOWN, dtype=np.int64)
+    classes, numbers[is_given] = np.unique(y[is_given], return_inverse=True)
+    return classes, numbers
+
+
+class SemiSupervisedClassifier(ClassifierMixin):  # type: ignore[misc] # scikit-learn has no types
+    """A classifier whose score leaves out what cannot be judged."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that have a label; those marked −1 have none to compare with."""
+        y = column_or_1d(y)
+        is_given = ~is_hidden(y)
+        if not is_given.any():
+            raise ValueError("no labels: every label is -1; a score needs at least one")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[is_given]
+        return float(accuracy_score(y[is_given], self.predict(X)[is_given], sample_weight=weights))

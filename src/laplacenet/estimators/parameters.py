@@ -1,0 +1,37 @@
+"""An estimator's parameters in scikit-learn's terms: whole numbers of any kind in, ValueError where one is at fault."""
+
+import contextlib
+import operator
+import re
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any
+
+from laplacenet.runtime import InputError
+
+NAMES = {"k": "n_neighbors", "max_iterations": "max_iter"}
+"""Settings of the rooms that an estimator calls otherwise."""
+
+
+@contextlib.contextmanager
+def value_errors() -> Iterator[None]:
+    """scikit-learn and its users expect ValueError, with the name of the estimator's own parameter."""
+    try:
+        yield
+    except InputError as error:
+        message = re.sub(r"\b(?:graph|train)\.(\w+)", lambda setting: NAMES.get(setting[1], setting[1]), str(error))
+        raise ValueError(message) from error
+
+
+def whole_number(name: str, value: Any) -> int:
+    """The value as an int; NumPy's integers are welcome, for a grid of parameters is often an array."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ValueError(f"{name} = {value!r}; give an integer") from error
+
+
+def real_number(name: str, value: Any) -> float:
+    if not isinstance(value, Real):
+        raise ValueError(f"{name} = {value!r}; give a number")  # noqa: TRY004 - what scikit-learn's users catch
+    return float(value)
