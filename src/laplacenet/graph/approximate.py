@@ -20,7 +20,7 @@ N_SAMPLED = 512
 LLOYD_ITERATIONS = 8
 CHUNK_WIDTH = 32
 LISTS_PER_ROOT = 0.5  # lists per √n: more of them make small products, fewer make long searches
-BUFFER_BYTES = 1 << 25
+BUFFER_BYTES = 1 << 27
 LEAST_POINTS = 4096  # below, the lists would be hardly longer than the neighborhoods
 
 
