@@ -73,8 +73,8 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
     Notes
     -----
     Features are compared by their angle at the origin, as suits embeddings. Where the origin means nothing (measured
-    quantities, few dimensions), put a :class:`sklearn.preprocessing.StandardScaler` before. Sparse features are refused:
-    reduce them first, with :class:`sklearn.decomposition.TruncatedSVD`.
+    quantities, few dimensions), put a :class:`sklearn.preprocessing.StandardScaler` before. Sparse features are
+    refused: reduce them first, with :class:`sklearn.decomposition.TruncatedSVD`.
 
     Texts may be labels: in an array of texts "-1" stands for no label, in an object array -1 as well. `score` leaves
     out rows without a label, so that `cross_val_score` judges only what is known; with `scoring="accuracy"` they would
