@@ -61,6 +61,13 @@ def test_every_setting_can_be_put_in_by_its_name(values: dict[str, Any]) -> None
     assert override(Experiment(), settings) == experiment
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_settings_that_only_fit_together_may_come_in_any_order(turn: int) -> None:
+    settings = ["train.batch_size=12", "train.labeled_batch_size=4"][::turn]
+    train = override(Experiment(), settings).train
+    assert (train.batch_size, train.labeled_batch_size) == (12, 4)
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -53,7 +53,8 @@ def test_a_label_list_names_files_and_may_bring_its_own_classes(tmp_path: Path) 
     for i in range(6):
         Image.new("L", (8, 8), color=20 * i).save(tmp_path / f"{i}.png")
     (tmp_path / "labels.csv").write_text("file,label\n0.png,dark\n5.png,bright\n")
-    task = prepare(Experiment(data=DataConfig(name=str(tmp_path), label_file=str(tmp_path / "labels.csv"))))
+    labels = DataConfig(name=str(tmp_path), label_file=str(tmp_path / "labels.csv"))
+    task = prepare(Experiment(data=labels, model=ModelConfig("small-cnn")))
     assert task.class_names == ("bright", "dark")
     assert task.given_labels.tolist() == [1, -1, -1, -1, -1, 0]
     assert bool((task.true_labels == -1).all())
@@ -73,15 +74,14 @@ def test_the_supervised_start_is_announced_when_it_is_cut(data: Path) -> None:
 
 @pytest.mark.parametrize("model", ["13-cnn", "mlp"])
 def test_a_network_that_cannot_read_the_images_is_refused(data: Path, model: str) -> None:
-    task = prepare(replace(tiny_experiment(data), model=ModelConfig(model)))
     with pytest.raises(InputError, match=f"model {model} cannot read inputs of shape 1×8×8"):
-        task.network()
+        prepare(replace(tiny_experiment(data), model=ModelConfig(model)))
 
 
 def test_a_convolution_does_not_read_vectors() -> None:
     experiment = Experiment(data=DataConfig(name="two-moons", n_labeled=4), model=ModelConfig("small-cnn"))
     with pytest.raises(InputError, match="mlp for vectors"):
-        prepare(experiment).network()
+        prepare(experiment)
 
 
 def test_labels_asked_for_in_two_ways_are_refused() -> None:

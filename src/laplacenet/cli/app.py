@@ -6,9 +6,8 @@ Torch takes a second to import, so commands import what they need when they are 
 
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
-import click
 import typer
 
 import laplacenet
@@ -23,10 +22,12 @@ from laplacenet.cli.train import train
 
 USER_AT_FAULT = 2
 INTERRUPTED = 130
+UsageError: type[Exception] = typer.BadParameter.__mro__[
+    1
+]  # Typer has Click's under a name that differs between its versions
 
 app = typer.Typer(
     name="laplacenet",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -60,14 +61,10 @@ def options(
 def main() -> NoReturn:
     """Run the command that was asked for and end the process with its exit code."""
     try:
-        code = app(standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as shown:
-        typer.echo(shown.format_message())
-        code = USER_AT_FAULT
-    except click.UsageError as error:
-        hint = f"; see {error.ctx.command_path} --help" if error.ctx else ""
-        code = failed(" ".join(error.format_message().split()).rstrip(".") + hint, USER_AT_FAULT)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+        code = app(sys.argv[1:] or ["--help"], prog_name="laplacenet", standalone_mode=False)
+    except UsageError as error:
+        code = failed(misuse(error), USER_AT_FAULT)
+    except (typer.Abort, KeyboardInterrupt):
         code = failed("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -75,6 +72,12 @@ def main() -> NoReturn:
     except Exception as error:
         code = failed(str(error), exit_code_of(error))
     sys.exit(code or 0)
+
+
+def misuse(error: Any) -> str:
+    """What Typer says of arguments that it does not accept, in one line, and where those that it does are listed."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    return f"{said}; see {error.ctx.command_path} --help" if error.ctx else said
 
 
 def exit_code_of(error: Exception) -> int:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -42,14 +42,13 @@ def predict(
         raise InputError(f"--out {out}: give a name that ends in .csv or .jsonl")
     network, description = load_model(RunFolder.open(run).path)
     found = told_of_skipped(predictions(network.to(chosen_device), description, pictures))
+    lines = json_lines(found) if out is not None and out.suffix.lower() == ".jsonl" else csv_lines(found)
     if out is None:
-        write_csv(found, sys.stdout)
+        sys.stdout.writelines(lines)
         return
-    text = io.StringIO(newline="")
-    write = write_json_lines if out.suffix.lower() == ".jsonl" else write_csv
-    write(found, text)
+    content = "".join(lines).encode()
     try:
-        write_whole(out, text.getvalue().encode())
+        write_whole(out, content)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error
 
@@ -64,15 +63,20 @@ def told_of_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Pred
             yield entry
 
 
-def write_csv(found: "Iterable[Prediction]", file: TextIO) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["file", "label", "confidence"])
+def csv_lines(found: "Iterable[Prediction]") -> Iterator[str]:
+    yield csv_line("file", "label", "confidence")
     for prediction in found:
-        writer.writerow([prediction.name, prediction.label, f"{prediction.confidence:.4f}"])
+        yield csv_line(prediction.name, prediction.label, f"{prediction.confidence:.4f}")
 
 
-def write_json_lines(found: "Iterable[Prediction]", file: TextIO) -> None:
+def csv_line(*cells: str) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def json_lines(found: "Iterable[Prediction]") -> Iterator[str]:
     for prediction in found:
         confidence = round(prediction.confidence, 4)
         line = {"file": prediction.name, "label": prediction.label, "confidence": confidence}
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        yield json.dumps(line, ensure_ascii=False) + "\n"

@@ -30,10 +30,10 @@ def sit_through(
 
     `goes_on_with` is the command that continues after an interruption, if it is not the plain one.
     """
-    begin = resume_run if folder.has(EXPERIMENT) else start_run
-    console = Console(stderr=True)
-    for note in task.notes():
+    is_begun, console = folder.has(EXPERIMENT), Console(stderr=True)
+    for note in [] if is_begun else task.notes():
         warn(console, note)
+    begin = resume_run if is_begun else start_run
     n_steps, n_done = task.experiment.train.steps, steps_done(folder)
     with Interruption() as interruption, display_for(task.experiment.name, n_steps=n_steps, n_done=n_done) as display:
         watch = Watch(interruption, display, limit_s=limit_s)

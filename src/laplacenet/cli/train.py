@@ -57,9 +57,7 @@ def train(
     if resume is not None:
         of_a_fresh_run = (data, labels, split_key, model, recipe, settings, seed, out, overwrite or None)
         if any(option is not None for option in of_a_fresh_run):
-            raise InputError(
-                "--resume takes all settings from its run folder; leave out those of a fresh run"
-            )
+            raise InputError("--resume takes all settings from its run folder; leave out those of a fresh run")
         folder = RunFolder.open(resume)
         task = prepare(read_experiment(folder), data_folder=data_dir, download=download)
     else:

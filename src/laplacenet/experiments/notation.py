@@ -29,27 +29,30 @@ def from_json(content: Any, *, source: str) -> Experiment:
             entry = _section(known[key], value, where=f"{source}: {key}")
         else:
             entry = _checked(Experiment, key, value, where=source)
-        experiment = _with(experiment, key, entry)
+        experiment = _with(experiment, {key: entry})
     return experiment
 
 
 def override(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """Settings such as `train.steps=500`, as the command line gives them with --set."""
+    """Settings such as `train.steps=500`, as the command line gives them with --set.
+
+    All of a section are put in at once: two that only fit together may come in any order.
+    """
+    changes: dict[str, dict[str, Any]] = {section: {} for section in _sections()}
     for setting in settings:
         path, equals, text = setting.partition("=")
-        section_name, dot, name = path.strip().partition(".")
+        section, dot, name = path.strip().partition(".")
         where = f"--set {setting}"
         if not equals:
             raise InputError(f"{where}: write section.field=value, for example train.steps=500")
         if not dot:
-            experiment = _with(experiment, section_name, _parsed(Experiment, section_name, text, where=where))
-            continue
-        if section_name not in _sections():
-            raise InputError(f"{where}: unknown section {section_name!r}; choose one of {', '.join(_sections())}")
-        section = getattr(experiment, section_name)
-        value = _parsed(type(section), name, text, where=where)
-        experiment = _with(experiment, section_name, _with(section, name, value))
-    return experiment
+            experiment = _with(experiment, {section: _parsed(Experiment, section, text, where=where)})
+        elif section not in changes:
+            raise InputError(f"{where}: unknown section {section!r}; choose one of {', '.join(changes)}")
+        else:
+            changes[section][name] = _parsed(type(getattr(experiment, section)), name, text, where=where)
+    changed = {name: _with(getattr(experiment, name), values) for name, values in changes.items()}
+    return dataclasses.replace(experiment, **changed)
 
 
 def _section(kind: type, content: Any, *, where: str) -> Any:
@@ -58,8 +61,8 @@ def _section(kind: type, content: Any, *, where: str) -> Any:
     return kind(**{name: _checked(kind, name, value, where=where) for name, value in content.items()})
 
 
-def _with(settings: Any, name: str, value: Any) -> Any:
-    return dataclasses.replace(settings, **{name: value})
+def _with(settings: Any, values: dict[str, Any]) -> Any:
+    return dataclasses.replace(settings, **values)
 
 
 def _hints(kind: type) -> dict[str, Any]:

@@ -74,10 +74,8 @@ class Task:
         )
 
     def network(self) -> Network:
-        """A fresh network, always the same for the same seed; refused where it cannot read the inputs."""
-        network = self.description.build(seed=stream_seed(self.experiment.seed, "network"))
-        require_fit(network, self.views.plain(self.inputs[:1]), name=self.experiment.model.name)
-        return network
+        """A fresh network, always the same for the same seed."""
+        return self.description.build(seed=stream_seed(self.experiment.seed, "network"))
 
     def notes(self) -> list[str]:
         """What the person who waits should know before the first step."""
@@ -95,7 +93,10 @@ class Task:
 
 
 def prepare(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
-    """Load what the experiment names. `data_folder` is where to look for its data instead of where it says."""
+    """Load what the experiment names; a network that cannot read the inputs is refused here.
+
+    `data_folder` is where to look for the data instead of where the experiment says.
+    """
     data = experiment.data
     dataset = load_dataset(data.name, folder=data_folder or data.folder, size=data.size, download=download)
     given_labels, class_names = visible_labels(dataset.train, data, seed=experiment.seed)
@@ -104,7 +105,7 @@ def prepare(experiment: Experiment, *, data_folder: Path | None = None, download
             f"{data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
         )
     test = dataset.test
-    return Task(
+    task = Task(
         experiment=experiment,
         dataset=dataset,
         class_names=class_names,
@@ -113,6 +114,8 @@ def prepare(experiment: Experiment, *, data_folder: Path | None = None, download
         test_labels=None if test is None else renumbered(test.labels, test.class_names, class_names),
         views=views_of(dataset.train, experiment),
     )
+    require_fit(task.network(), task.views.plain(task.inputs[:1]), name=experiment.model.name)
+    return task
 
 
 def visible_labels(
@@ -154,7 +157,6 @@ def rows_of(part: ImageSet | VectorSet) -> Tensor:
 
 def require_fit(network: Network, example: Tensor, *, name: str) -> None:
     """One input through the network: too small an image or the wrong kind of input shows itself here, not mid-run."""
-    was_training = network.training
     try:
         with torch.no_grad():
             network.eval()(example)
@@ -162,5 +164,3 @@ def require_fit(network: Network, example: Tensor, *, name: str) -> None:
         shape = "×".join(map(str, example.shape[1:]))
         accepted = "mlp for vectors; small-cnn for pictures from 6 px, the others from 32 px"
         raise InputError(f"model {name} cannot read inputs of shape {shape}; choose {accepted}") from error
-    finally:
-        network.train(was_training)

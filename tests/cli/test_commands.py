@@ -1,0 +1,178 @@
+"""The commands as a new user meets them: they do what they say, and their help's examples work."""
+
+import csv
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from references_cli import Shell
+from references_runs import write_bars
+
+import laplacenet
+from laplacenet.experiments import read_epochs, read_experiment, read_outcome
+from laplacenet.runtime import RunFolder
+
+TINY = ("--set", "train.steps=6", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
+COMMANDS = ("demo", "train", "evaluate", "predict", "data", "reproduce")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    write_bars(tmp_path / "bars.npz")
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_the_version_is_said(shell: Shell) -> None:
+    assert shell.succeeds("--version").out == f"laplacenet {laplacenet.__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(shell: Shell, command: str) -> None:
+    assert examples(shell.succeeds(command, "--help").out)
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys; sys.argv = ['laplacenet', 'train', '--help']; from laplacenet.cli import main\n"
+    code += "try: main()\nfinally: print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_training_ends_with_the_error_and_where_things_are(shell: Shell) -> None:
+    said = shell.succeeds("train", "bars.npz", "--labels", "9", "--seed", "4", *TINY)
+    folder = RunFolder.open(shell.folder / "runs" / "bars-4")
+    outcome = read_outcome(folder)
+    assert f"test error     {100 * outcome.test_error:.2f} %" in said.out
+    assert "run folder     runs/bars-4" in said.out
+    assert "bars  6/6  loss" in said.err
+    assert (folder.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    experiment = read_experiment(folder)
+    assert (experiment.seed, experiment.data.n_labeled, experiment.train.steps) == (4, 9, 6)
+    assert Path(experiment.data.name).is_absolute()
+
+
+def test_without_out_a_second_run_takes_the_next_free_name(shell: Shell) -> None:
+    for _ in range(2):
+        shell.succeeds("train", "bars.npz", "--labels", "9", *TINY)
+    assert sorted(path.name for path in (shell.folder / "runs").iterdir()) == ["bars-0", "bars-0-2"]
+
+
+def test_a_run_folder_alone_is_enough_to_judge_it_again(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    (shell.folder / "elsewhere").mkdir()
+    monkeypatch.chdir(shell.folder / "elsewhere")
+    judged = shell.succeeds("evaluate", "../run")
+    test_error, invariance = (
+        re.search(rf"^{name} +([\d.]+ %)", judged.out, re.M) for name in ("test error", "invariance")
+    )
+    assert f"test error     {test_error[1]}" in trained.out
+    assert f"invariance     {invariance[1]}" in trained.out
+    assert len(re.findall(r"^  \d +[\d.]+ %$", judged.out, re.M)) == 3
+
+
+def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> None:
+    stopped = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
+    assert "go on with: laplacenet train --resume run" in stopped.err
+    shell.succeeds("train", "--resume", "run")
+    unbroken = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "unbroken", *TINY)
+    assert unbroken.out
+    models = [(shell.folder / name / "model.safetensors").read_bytes() for name in ("run", "unbroken")]
+    assert models[0] == models[1]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_with_a_checkpoint_and_the_command_that_resumes(
+    shell: Shell, sent: signal.Signals, code: int
+) -> None:
+    command = [sys.executable, "-m", "laplacenet", "train", "bars.npz", "--labels", "9", "--out", "run"]
+    long = ["--set", "train.steps=100000", "--set", "train.batch_size=12", "--set", "train.labeled_batch_size=4"]
+    process = subprocess.Popen([*command, *long], stderr=subprocess.PIPE, text=True, cwd=shell.folder)
+    waits_until = time.monotonic() + 60
+    folder = RunFolder(shell.folder / "run")
+    while not folder.epochs() and time.monotonic() < waits_until:
+        time.sleep(0.05)
+    process.send_signal(sent)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in said
+    assert "go on with: laplacenet train --resume run" in said
+    manifest = json.loads((folder.checkpoint / "manifest.json").read_text())
+    assert manifest["step"] == read_epochs(folder)[-1].step > 0
+
+
+def test_predictions_are_a_table_of_files_labels_and_confidences(shell: Shell) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    pictures = shell.folder / "pictures"
+    pictures.mkdir()
+    with np.load(shell.folder / "bars.npz") as arrays:
+        for i in range(3):
+            Image.fromarray(arrays["test_images"][i]).resize((32, 32), Image.Resampling.NEAREST).save(
+                pictures / f"{i}.png"
+            )
+    (pictures / "broken.png").write_bytes(b"not a picture")
+    said = shell.succeeds("predict", "run", "pictures")
+    rows = list(csv.DictReader(said.out.splitlines()))
+    assert [Path(row["file"]).name for row in rows] == ["0.png", "1.png", "2.png"]
+    assert all(row["label"] in "012" and 1 / 3 <= float(row["confidence"]) <= 1 for row in rows)
+    assert "broken.png: skipped" in said.err
+    shell.succeeds("predict", "run", pictures / "1.png", "--out", "one.jsonl")
+    (line,) = (shell.folder / "one.jsonl").read_text().splitlines()
+    assert json.loads(line)["label"] == rows[1]["label"]
+
+
+def test_predictions_for_arrays_are_the_networks_own(shell: Shell) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    with np.load(shell.folder / "bars.npz") as arrays:
+        np.savez(shell.folder / "test.npz", images=arrays["test_images"], labels=arrays["test_labels"])
+        labels = arrays["test_labels"]
+    shell.succeeds("predict", "run", "test.npz", "--out", "found.csv")
+    found = [int(row["label"]) for row in csv.DictReader((shell.folder / "found.csv").read_text().splitlines())]
+    error = float(np.mean(np.array(found) != labels))
+    assert error == pytest.approx(read_outcome(RunFolder.open(shell.folder / "run")).test_error)
+
+
+def test_the_data_command_counts_classes(shell: Shell) -> None:
+    said = shell.succeeds("data", "bars.npz").out
+    assert "60 (20 per class)" in said
+    assert "8×8" in said
+
+
+def test_the_demo_compares_both_runs_draws_them_and_does_no_run_twice(shell: Shell) -> None:
+    arguments = ("demo", "--out", "demo", "--record", "results/digits.json", "--set", "train.steps=4")
+    first = shell.succeeds(*arguments)
+    assert re.search(r"LaplaceNet +[\d.]+ %", first.out)
+    assert re.search(r"the given labels alone +[\d.]+ %", first.out)
+    assert (shell.folder / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    record = json.loads((shell.folder / "results" / "digits.json").read_text())
+    (run,) = record["runs"]
+    assert record["means"]["laplacenet_test_error"] == {"mean": run["laplacenet"]["test_error"], "std": None}
+    assert run["laplacenet"]["n_labeled"] == run["supervised"]["n_labeled"] == 40
+    assert run["supervised"]["pseudo_label_accuracy"] is None
+    again = shell.succeeds(*arguments)
+    assert again.out == first.out
+    assert again.err == ""
+    assert "other settings" in shell.fails("demo", "--out", "demo", "--set", "train.steps=5")
+
+
+def examples(help_text: str) -> list[list[str]]:
+    """The lines of a help text that call the program, as arguments."""
+    lines = [line.strip() for line in help_text.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("laplacenet ")]
+
+
+def test_the_examples_in_the_help_texts_work(shell: Shell) -> None:
+    (shell.folder / "photos").mkdir()
+    Image.new("RGB", (20, 30), color=(200, 0, 0)).save(shell.folder / "photos" / "a.jpg")
+    for command in ("train", "evaluate", "predict", "data"):
+        for arguments in examples(shell.succeeds(command, "--help").out):
+            short = ("--set", "train.steps=2") if command == "train" else ()
+            shell.succeeds(*arguments, *short)
+    assert (shell.folder / "labels.csv").read_text().startswith("file,label,confidence\nphotos/a.jpg,")

@@ -1,0 +1,131 @@
+"""What a user may get wrong in the first ten minutes: one line each, exit code 2, and what would be accepted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from references_cli import Shell
+from references_runs import write_bars
+
+TINY = ("--set", "train.steps=2", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    write_bars(tmp_path / "bars.npz")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "rows.txt").write_text("0\n1\n99999\n")
+    (tmp_path / "names.csv").write_text("file,label\na.png,cat\n")
+    (tmp_path / "note.pdf").write_text("no split")
+    np.savez(tmp_path / "splits.npz", first=np.array([0, 1, 2]), second=np.array([3, 4, 5]))
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("train cifar11", "choose one of cifar10, cifar100, mini-imagenet, digits, two-moons"),
+        ("train no/such/folder", "no data set, folder or file called"),
+        ("train empty", "no pictures"),
+        ("train broken.npz", "broken.npz: not a readable .npz file"),
+        ("train cifar10", "cifar10 not found"),
+        ("train cifar10 --data-dir nowhere", "--data-dir nowhere: no such folder"),
+        ("train digits --labels 41", "41 labels cannot be shared equally by 10 classes"),
+        ("train digits --labels 5000", "choose at most"),
+        ("train digits --labels 0", "at least one label"),
+        ("train digits --labels -10", "at least one label"),
+        ("train digits --labels forty", "--labels forty: no such file; give a number"),
+        ("train digits --labels rows.txt", "rows.txt"),
+        ("train digits --labels names.csv", "names.csv"),
+        ("train digits --labels note.pdf", "a split is read from a .npz, .txt or .csv file"),
+        ("train digits --labels splits.npz", "its 2 keys are first, second"),
+        ("train digits --labels splits.npz --split-key third", "no split 'third'"),
+        ("train digits --labels 40 --split-key first", "--labels is a number"),
+        ("train digits --split-key first", "give the file with --labels"),
+        ("train digits --model 13cnn", "unknown model '13cnn'; choose one of 13-cnn, wrn-28-2"),
+        ("train digits --model 13-cnn", "model 13-cnn cannot read inputs of shape 1×8×8"),
+        ("train digits --recipe cifar", "unknown recipe 'cifar'; choose one of digits"),
+        ("train digits --set train.step=5", "unknown field 'step'; choose one of steps"),
+        ("train digits --set steps=5", "unknown field 'steps'"),
+        ("train digits --set train.steps", "write section.field=value"),
+        ("train digits --set train.steps=-5", "must be at least 1"),
+        ("train digits --set augment.pad=8", "pad is 8, but the images are 8×8"),
+        ("train digits --device gpu", "unknown device 'gpu'; choose auto, cpu, cuda or cuda:N"),
+        ("train digits --seed one", "--seed"),
+        ("train digits --for ever", "--for ever: give a time such as 90s, 9m or 2h"),
+        ("train digits --out bars.npz", "is a file; name a folder"),
+        ("train digits --out .", "exists already; choose another --out"),
+        ("train digits --out . --overwrite", "is no run folder, so --overwrite leaves it alone"),
+        ("train --resume nowhere", "nowhere: is no run folder"),
+        ("train --resume empty", "empty: is no run folder"),
+        ("train digits --resume empty", "--resume takes all settings from its run folder"),
+        ("train --resume empty --seed 0", "--resume takes all settings from its run folder"),
+        ("train --speed fast", "; see laplacenet train --help"),
+        ("trian", "trian"),
+        ("evaluate nowhere", "nowhere: is no run folder"),
+        ("evaluate", "run"),
+        ("predict nowhere picture.png", "nowhere: is no run folder"),
+        ("predict empty", "pictures"),
+        ("data cifar11", "choose one of cifar10"),
+        ("data broken.npz", "broken.npz"),
+        ("data digits --size 16", "only the images of a folder"),
+        ("demo --seeds 0", "--seeds"),
+        ("demo --set train.lr=fast", "'fast' is not a number"),
+        ("reproduce table-99", "table-99"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: str) -> None:
+    assert said in shell.fails(*arguments.split())
+    assert not (shell.folder / "runs").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said_before_any_work(shell: Shell) -> None:
+    assert "this machine has no CUDA device; choose auto or cpu" in shell.fails("train", "digits", "--device", "cuda")
+
+
+def test_without_a_command_the_help_is_shown(shell: Shell) -> None:
+    assert "laplacenet demo" in shell.succeeds().out
+
+
+def test_a_run_is_not_overwritten_unless_told_to(shell: Shell) -> None:
+    command = ("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    shell.succeeds(*command)
+    assert "run: exists already" in shell.fails(*command)
+    shell.succeeds(*command, "--overwrite")
+    assert "finished; there is nothing to resume" in shell.fails("train", "--resume", "run")
+
+
+def test_an_unfinished_run_has_no_model_to_judge_or_use(shell: Shell) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
+    assert "model.json" in shell.fails("evaluate", "run")
+    assert "model.json" in shell.fails("predict", "run", "bars.npz")
+
+
+def test_pictures_that_cannot_be_used_are_refused_by_name(shell: Shell) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    np.savez(shell.folder / "wide.npz", images=np.zeros((2, 8, 9), dtype=np.uint8))
+    Image.new("L", (8, 8)).save(shell.folder / "fine.png")
+    (shell.folder / "torn.png").write_bytes(b"\x89PNG\r\n")
+    assert "no-such.png: no such file or folder" in shell.fails("predict", "run", "fine.png", "no-such.png")
+    assert "torn.png: not a picture" in shell.fails("predict", "run", "torn.png")
+    assert "empty: no pictures" in shell.fails("predict", "run", "empty")
+    assert "wide.npz: its images are 1×8×9" in shell.fails("predict", "run", "wide.npz")
+    assert "ends in .csv or .jsonl" in shell.fails("predict", "run", "fine.png", "--out", "labels.xml")
+    assert "cannot be written" in shell.fails("predict", "run", "fine.png", "--out", "no/such/labels.csv")
+
+
+def test_a_run_whose_data_went_away_names_them_and_can_be_told_where_they_are(shell: Shell) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    (shell.folder / "bars.npz").unlink()
+    assert "bars.npz" in shell.fails("evaluate", "run")
+
+
+def test_a_run_that_diverges_ends_with_1_and_one_line(shell: Shell) -> None:
+    said = shell("train", "bars.npz", "--labels", "9", *TINY, "--set", "train.lr=1e30")
+    assert said.code == 1
+    assert said.err.strip().splitlines()[-1].startswith("error: the loss became")
+    assert "Traceback" not in said.err
