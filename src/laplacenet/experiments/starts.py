@@ -21,7 +21,7 @@ def digits() -> Experiment:
         model=ModelConfig("small-cnn"),
         augment=AugmentConfig(flip=False, cutout=0.25),
         graph=GraphConfig(k=15),
-        train=TrainConfig(steps=1_000, batch_size=80, labeled_batch_size=20, n_views=2, lr=0.1),
+        train=TrainConfig(steps=1_200, batch_size=80, labeled_batch_size=20, n_views=2, lr=0.1, mixup_alpha=1.0),
     )
 
 

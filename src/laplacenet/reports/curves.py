@@ -40,21 +40,22 @@ def draw_demo(
 ) -> None:
     """Both test errors over the steps; the labels that were given; what the graph made of hidden ones."""
     figure = new_figure(12.4, 4.6)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1.35, 1, 1.2))
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1.2, 1, 1.1))
     _errors(left, laplacenet, color=BLUE, label="LaplaceNet")
     _errors(left, supervised, color=ORANGE, label="the given labels alone")
-    left.set_title(f"test error from {task.n_labeled} labels")
+    left.set_title(f"test error from {task.n_labeled} labels", fontsize=11)
     _percent_axes(left)
     bare(left)
     given = np.flatnonzero(task.given_labels.numpy() >= 0)
     given = given[np.argsort(task.given_labels.numpy()[given], kind="stable")]
     _digits(middle, task, given, labels=task.given_labels.numpy())
-    middle.set_title("the labels that were given")
+    middle.set_title("the labels that were given", fontsize=11)
     labels = found.labels.cpu().numpy()
     shown = _wrong_first(labels, task)
     _digits(right, task, shown, labels=labels)
     n_wrong = int((labels != task.true_labels.numpy()).sum())
-    right.set_title(f"labels that the graph found: {n_wrong} of {len(labels) - task.n_labeled} wrong (red)")
+    n_hidden = len(labels) - task.n_labeled
+    right.set_title(f"what the graph found: {n_wrong} of {n_hidden} wrong, in red", fontsize=11)
     save(figure, path)
 
 

@@ -21,7 +21,7 @@ GRID = 240
 def draw_moons(figure_two: FigureTwo, paths: list[Path]) -> None:
     """The data, then each method's decision regions with its test accuracy; rings mark the labels that it saw."""
     moons = figure_two.moons
-    figure = new_figure(13.0, 3.4)
+    figure = new_figure(13.0, 3.9)
     panels = figure.subplots(1, 4, sharex=True, sharey=True)
     _points(panels[0], moons)
     panels[0].set_title("(a) fully labelled data", fontsize=10)
