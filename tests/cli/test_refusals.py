@@ -120,8 +120,11 @@ def test_pictures_that_cannot_be_used_are_refused_by_name(shell: Shell) -> None:
 
 def test_a_run_whose_data_went_away_names_them_and_can_be_told_where_they_are(shell: Shell) -> None:
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
-    (shell.folder / "bars.npz").unlink()
+    before = shell.succeeds("evaluate", "run").out
+    (shell.folder / "bars.npz").rename(shell.folder / "empty" / "bars.npz")
     assert "bars.npz" in shell.fails("evaluate", "run")
+    assert "nowhere: no such folder" in shell.fails("evaluate", "run", "--data-dir", "nowhere")
+    assert shell.succeeds("evaluate", "run", "--data-dir", "empty").out == before
 
 
 def test_a_run_that_diverges_ends_with_1_and_one_line(shell: Shell) -> None:

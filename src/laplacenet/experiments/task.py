@@ -8,6 +8,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.data import (
+    DATASET_NAMES,
     UNKNOWN,
     Dataset,
     ImageSet,
@@ -98,7 +99,8 @@ def prepare(experiment: Experiment, *, data_folder: Path | None = None, download
     `data_folder` is where to look for the data instead of where the experiment says.
     """
     data = experiment.data
-    dataset = load_dataset(data.name, folder=data_folder or data.folder, size=data.size, download=download)
+    name = found_in(data_folder, data.name) if data_folder is not None else data.name
+    dataset = load_dataset(name, folder=data_folder or data.folder, size=data.size, download=download)
     given_labels, class_names = visible_labels(dataset.train, data, seed=experiment.seed)
     if not class_names:
         raise InputError(
@@ -116,6 +118,14 @@ def prepare(experiment: Experiment, *, data_folder: Path | None = None, download
     )
     require_fit(task.network(), task.views.plain(task.inputs[:1]), name=experiment.model.name)
     return task
+
+
+def found_in(folder: Path, name: str) -> str:
+    """A data set's name as it is; a file or folder that was moved, by its own name in the folder."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; name the one that holds the data")
+    moved = folder / Path(name).name
+    return str(moved) if name not in DATASET_NAMES and moved.exists() else name
 
 
 def visible_labels(
