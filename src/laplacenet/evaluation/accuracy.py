@@ -10,7 +10,7 @@ from laplacenet.runtime import InputError
 
 def error_rate(inference: Inference, inputs: Tensor, labels: Int64[Tensor, " n"]) -> float:
     """The top-1 error in [0, 1] over the inputs whose label is known."""
-    return 1 - share(correct(inference, inputs, labels))
+    return share(~correct(inference, inputs, labels))
 
 
 def errors_by_class(
@@ -21,7 +21,7 @@ def errors_by_class(
     classes = labels[is_known].to(torch.int64).cpu()
     is_right = correct(inference, inputs, labels).cpu()
     members = [is_right[classes == number] for number in range(n_classes)]
-    return [1 - share(rows) if len(rows) else None for rows in members]
+    return [share(~rows) if len(rows) else None for rows in members]
 
 
 def correct(inference: Inference, inputs: Tensor, labels: Int64[Tensor, " n"]) -> Bool[Tensor, " n_known"]:
@@ -45,6 +45,6 @@ def pseudo_label_accuracy(
     return share(found[is_judged])
 
 
-def share(is_right: Bool[Tensor, " n"]) -> float:
+def share(is_so: Bool[Tensor, " n"]) -> float:
     """Counted exactly: a mean in single precision is off in the eighth digit."""
-    return int(is_right.sum()) / len(is_right)
+    return int(is_so.sum()) / len(is_so)
