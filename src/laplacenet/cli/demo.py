@@ -109,5 +109,6 @@ def draw(out: Path) -> Path:
     task = prepare(read_experiment(ours))
     network, _ = load_model(ours.path)
     picture = out / "demo.png"
-    draw_demo(read_epochs(ours), read_epochs(alone), task, labels_found(task, network), picture)
+    found = labels_found(task, network)
+    draw_demo(picture, task, found, laplacenet=read_epochs(ours), supervised=read_epochs(alone))
     return picture

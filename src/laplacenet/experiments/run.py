@@ -39,12 +39,12 @@ def start_run(
     The monitor hears of every step and may stop the run between two of them; it can then be resumed.
     """
     with folder.locked():
-        network = task.network()
+        network, known_as = task.network(), identity(task)
         start = Position(step=0, epoch=0, plan=None, momentum={})
         folder.write(EXPERIMENT, to_json(task.experiment))
         folder.write(PROVENANCE, provenance(execution.device) | origin(task))
-        save_checkpoint(folder.checkpoint, network, start, identity=identity(task))
-        yield from _Session(task, folder, network, execution).epochs(start, monitor or Silence())
+        save_checkpoint(folder.checkpoint, network, start, identity=known_as)
+        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or Silence())
 
 
 def resume_run(
@@ -54,12 +54,12 @@ def resume_run(
     with folder.locked():
         if folder.has(FINAL):
             raise InputError(f"{folder.path}: this run is finished; there is nothing to resume")
-        network = task.network()
-        start = load_checkpoint(folder.checkpoint, network, identity=identity(task))
+        network, known_as = task.network(), identity(task)
+        start = load_checkpoint(folder.checkpoint, network, identity=known_as)
         folder.keep_epochs(folder.epochs(up_to_step=start.step))
         history = folder.read(PROVENANCE)
         folder.write(PROVENANCE, history | {"resumed": [*history.get("resumed", []), provenance(execution.device)]})
-        yield from _Session(task, folder, network, execution).epochs(start, monitor or Silence())
+        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or Silence())
 
 
 def read_experiment(folder: RunFolder) -> Experiment:
@@ -93,6 +93,7 @@ class _Session:
     folder: RunFolder
     network: Network
     execution: Execution
+    identity: dict[str, Any]
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         elapsed_before_s = max((record.elapsed_s for record in read_epochs(self.folder)), default=0.0)
@@ -125,7 +126,7 @@ class _Session:
         return Run(task.method, self.network, task.inputs, task.views, task.experiment.train, self.execution)
 
     def _save(self, position: Position) -> None:
-        save_checkpoint(self.folder.checkpoint, self.network, position, identity=identity(self.task))
+        save_checkpoint(self.folder.checkpoint, self.network, position, identity=self.identity)
 
     def _finish(self, inference: Inference) -> None:
         save_model(self.folder.path, self.network, self.task.description)

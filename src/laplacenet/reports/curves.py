@@ -32,11 +32,12 @@ def draw_run(records: Sequence[EpochRecord], path: Path, *, title: str) -> None:
 
 
 def draw_demo(
-    laplacenet: Sequence[EpochRecord],
-    supervised: Sequence[EpochRecord],
+    path: Path,
     task: Task,
     found: PseudoLabels,
-    path: Path,
+    *,
+    laplacenet: Sequence[EpochRecord],
+    supervised: Sequence[EpochRecord],
 ) -> None:
     """Both test errors over the steps; the labels that were given; what the graph made of hidden ones."""
     figure = new_figure(12.4, 4.6)
