@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from references_experiments import TINY, split_files, write_tiny_data
+from references_runs import StopAfter
 
 from laplacenet.experiments.costs import cost_s
 from laplacenet.experiments.plan import SHORT_STEPS, whole_plan
@@ -20,20 +21,6 @@ from laplacenet.training import Execution
 CPU = Execution(torch.device("cpu"))
 UNIQUE_CELLS = list({cell.experiment.name: cell for name in RECIPES for cell in find_recipe(name).cells}.values())
 HEADLINE = Cell("LaplaceNet", "cifar100/4000", laplacenet("cifar100", 4000, "13-cnn"))
-
-
-class StopAfter:
-    """Stops after so many steps."""
-
-    def __init__(self, n: int) -> None:
-        self.left = n
-
-    @property
-    def should_stop(self) -> bool:
-        return self.left <= 0
-
-    def advance(self, n: int) -> None:
-        self.left -= n
 
 
 @pytest.fixture(scope="module")

@@ -151,8 +151,12 @@ def test_a_second_signal_has_its_usual_effect() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_provenance_says_what_ran_where() -> None:
+def test_provenance_says_what_ran_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys, "argv", ["/bin/laplacenet", "reproduce", "--data", "/home/me/data", "--split-file", "c=/home/me/s.npz"]
+    )
     found = provenance(torch.device("cpu"))
     assert found["libraries"]["torch"] == torch.__version__
     assert found["hardware"]["device"] == "cpu"
+    assert found["command"] == "laplacenet reproduce --data data --split-file c=s.npz"
     assert found["commit"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from references_runs import StopAfter
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet, balanced_split, hide_labels
@@ -87,18 +88,6 @@ def test_a_gpu_follows_the_cpu(pictures: ImageSet) -> None:
     on_cpu = first_losses(run_on(pictures, Execution(torch.device("cpu"))), pictures, n=1)
     on_gpu = first_losses(run_on(pictures, replace(GPU, compile=False)), pictures, n=1)
     assert on_gpu == pytest.approx(on_cpu, rel=TOLERANCE)
-
-
-class StopAfter:
-    def __init__(self, n: int) -> None:
-        self.left = n
-
-    @property
-    def should_stop(self) -> bool:
-        return self.left <= 0
-
-    def advance(self, n: int) -> None:
-        self.left -= n
 
 
 def test_a_whole_run_learns_and_a_resumed_one_ends_nearby(pictures: ImageSet, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from references_runs import StopAfter
 from torch import Tensor
 
 from laplacenet.augment import AugmentConfig
@@ -29,20 +30,6 @@ from laplacenet.training import (
 
 CONFIG = TrainConfig(steps=14, batch_size=20, labeled_batch_size=5, n_views=2, supervised_passes=2)
 CPU = Execution(torch.device("cpu"))
-
-
-class StopAfter:
-    """A monitor that asks to stop after some steps."""
-
-    def __init__(self, n: int) -> None:
-        self.left = n
-
-    @property
-    def should_stop(self) -> bool:
-        return self.left <= 0
-
-    def advance(self, n: int) -> None:
-        self.left -= n
 
 
 @pytest.fixture(scope="module")

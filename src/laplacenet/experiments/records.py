@@ -6,7 +6,6 @@ lie in different files and are never averaged together. Where a machine keeps it
 
 import dataclasses
 import hashlib
-import shlex
 import types
 import typing
 from collections.abc import Sequence
@@ -106,7 +105,7 @@ def make_record(
     return Record(
         key=key,
         experiment=replace(experiment, data=data),
-        provenance=provenance | {"command": _without_folders(str(provenance.get("command", "")))},
+        provenance=provenance,
         outcome=outcome,
         curve=thinned(epochs),
         diverged_at_step=diverged_at_step,
@@ -203,16 +202,3 @@ def _require(kind: type[Kind], value: Any) -> Kind:
 def _require_share(name: str, value: float | None) -> None:
     if value is not None and not 0 <= value <= 1:
         raise InputError(f"{name} is {value!r}; it must lie between 0 and 1")
-
-
-def _without_folders(command: str) -> str:
-    """The command with the names of files in place of their full paths."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return ""
-    return shlex.join("=".join(map(_file_name, word.split("="))) for word in words)
-
-
-def _file_name(word: str) -> str:
-    return Path(word).name if word.startswith("/") else word

@@ -20,13 +20,24 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "pillow")
 def provenance(device: torch.device) -> dict[str, Any]:
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command(),
         "commit": commit(),
         "version": laplacenet.__version__,
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
         "hardware": hardware(device),
     }
+
+
+def command() -> str:
+    """What was typed, with the names of files in place of full paths: where a machine keeps them is its own affair."""
+    program = Path(sys.argv[0]).name
+    words = ["=".join(map(_file_name, word.split("="))) for word in sys.argv[1:]]
+    return shlex.join(["laplacenet" if program == "__main__.py" else program, *words])
+
+
+def _file_name(word: str) -> str:
+    return Path(word).name if word.startswith("/") else word
 
 
 def hardware(device: torch.device) -> dict[str, Any]:
