@@ -60,7 +60,7 @@ def test_a_misshapen_table_is_refused(text: str) -> None:
 def test_every_name_of_the_paper_is_a_recipe() -> None:
     tables = {f"table-{number}" for number in range(3, 10)}
     assert tables | {"figure-3", "figure-4", "class-weighting"} <= set(RECIPES)
-    with pytest.raises(InputError, match=r"no experiment called 'table-2'; choose one of table-3"):
+    with pytest.raises(InputError, match=r"no experiment called 'table-2'; choose one of figure-2, table-3"):
         find_recipe("table-2")
 
 

@@ -174,7 +174,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 
 def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:
-        raise InputError(f"no experiment called {name!r}; choose one of {', '.join(RECIPES)}")
+        raise InputError(f"no experiment called {name!r}; choose one of figure-2, {', '.join(RECIPES)} or all")
     return RECIPES[name]()
 
 
