@@ -108,6 +108,13 @@ def test_a_signal_ends_a_run_with_a_checkpoint_and_the_command_that_resumes(
     assert manifest["step"] == read_epochs(folder)[-1].step > 0
 
 
+@pytest.mark.parametrize("content", ["0\n1\n2\n5\n", "index\n0\n1\n2\n5\n", "index,why\n0,a\n1,b\n2,c\n5,d\n"])
+def test_labels_may_be_row_numbers_in_a_csv_file(shell: Shell, content: str) -> None:
+    (shell.folder / "rows.csv").write_text(content)
+    shell.succeeds("train", "bars.npz", "--labels", "rows.csv", "--out", "run", *TINY)
+    assert read_outcome(RunFolder.open(shell.folder / "run")).n_labeled == 4
+
+
 def test_predictions_are_a_table_of_files_labels_and_confidences(shell: Shell) -> None:
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
     pictures = shell.folder / "pictures"

@@ -16,7 +16,7 @@ def train(
         str | None,
         typer.Option(
             metavar="N|FILE",
-            help="How many labels to show, as many of each class; or which: row numbers in .npz or .txt, "
+            help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
             "or file names and labels in .csv.",
         ),
     ] = None,

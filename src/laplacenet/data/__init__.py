@@ -6,7 +6,7 @@ from laplacenet.data.embedded import two_moons
 from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, channel_statistics
 from laplacenet.data.label_files import read_labels
 from laplacenet.data.load import DATASET_NAMES, load_dataset
-from laplacenet.data.split_files import read_split
+from laplacenet.data.split_files import holds_row_numbers, read_split
 from laplacenet.data.splits import Split, balanced_split, hide_labels
 from laplacenet.data.summary import Summary, data_hash, describe
 from laplacenet.data.vectors import VectorSet
@@ -27,6 +27,7 @@ __all__ = [
     "data_hash",
     "describe",
     "hide_labels",
+    "holds_row_numbers",
     "load_dataset",
     "read_labels",
     "read_split",

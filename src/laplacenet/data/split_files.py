@@ -40,6 +40,12 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
         raise InputError(f"{path}: {error}") from error
 
 
+def holds_row_numbers(path: Path) -> bool:
+    """Whether a CSV file is a split: it has a column `index`, or one column only; else it lists names and labels."""
+    rows = [cells for _, cells in read_rows(path)]
+    return bool(rows) and ("index" in [cell.lower() for cell in rows[0]] or all(len(cells) == 1 for cells in rows))
+
+
 def _rows_of_npz(path: Path, key: str | None) -> list[int]:
     with open_npz(path) as arrays:
         keys = list(arrays.keys())

@@ -3,7 +3,10 @@
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+USUAL: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+"""What a signal does by itself, even where a shell has let the process ignore it."""
 
 
 @runtime_checkable
@@ -53,4 +56,4 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
-        signal.signal(number, self._previous[self.signal])
+        signal.signal(number, USUAL[self.signal])
