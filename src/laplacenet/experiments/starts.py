@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.variants import laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
@@ -27,30 +28,17 @@ def digits() -> Experiment:
 
 def cifar10() -> Experiment:
     """The paper's parameters for CIFAR-10, 4 000 labels, 13-CNN."""
-    return Experiment(
-        name="cifar10",
-        data=DataConfig(name="cifar10", n_labeled=4_000),
-        train=TrainConfig(batch_size=300, labeled_batch_size=48, mixup_alpha=1.0),
-    )
+    return replace(laplacenet("cifar10", 4_000, "13-cnn"), name="cifar10")
 
 
 def cifar100() -> Experiment:
     """The paper's parameters for CIFAR-100, 4 000 labels, 13-CNN."""
-    return Experiment(
-        name="cifar100",
-        data=DataConfig(name="cifar100", n_labeled=4_000),
-        train=TrainConfig(batch_size=100, labeled_batch_size=50, mixup_alpha=0.5),
-    )
+    return replace(laplacenet("cifar100", 4_000, "13-cnn"), name="cifar100")
 
 
 def mini_imagenet() -> Experiment:
     """The paper's parameters for Mini-ImageNet, 4 000 labels, ResNet-18."""
-    return Experiment(
-        name="mini-imagenet",
-        data=DataConfig(name="mini-imagenet", n_labeled=4_000),
-        model=ModelConfig("resnet-18"),
-        train=TrainConfig(batch_size=100, labeled_batch_size=50, mixup_alpha=0.5, lr=0.1),
-    )
+    return replace(laplacenet("mini-imagenet", 4_000, "resnet-18"), name="mini-imagenet")
 
 
 def two_moons() -> Experiment:
