@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from laplacenet.estimators import LaplacePropagation
 from laplacenet.estimators.labels import numbered
-from laplacenet.estimators.priors import shrunk_shares
 from laplacenet.graph import GraphConfig, pseudo_label
+from laplacenet.graph.priors import shrunk_shares
 
 X, TRUTH = digits()
 
@@ -104,7 +104,7 @@ def test_probabilities_of_new_points_are_means_over_their_nearest_neighbors():
 def test_blocks_do_not_change_a_prediction(monkeypatch):
     fitted = LaplacePropagation(n_neighbors=7).fit(X[:300], some_labels(TRUTH[:300], 3))
     whole = fitted.predict_proba(X[300:400])
-    monkeypatch.setattr("laplacenet.estimators.induction.BLOCK_BYTES", 7 * 300 * 4)
+    monkeypatch.setattr("laplacenet.graph.induction.BLOCK_BYTES", 7 * 300 * 4)
     np.testing.assert_allclose(fitted.predict_proba(X[300:400]), whole, atol=1e-6)
 
 

@@ -1,10 +1,12 @@
-"""What is believed of the classes' shares before the graph is asked."""
+"""The classes' expected shares, as an estimator is told them."""
 
 import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
+
+from laplacenet.graph.priors import shrunk_shares
 
 
 def class_weights(prior: Any, counts: Int64[np.ndarray, " C"]) -> tuple[float, ...]:
@@ -28,17 +30,3 @@ def given_weights(prior: Any, n_classes: int) -> tuple[float, ...]:
     if not all(math.isfinite(weight) and weight > 0 for weight in weights):
         raise ValueError(f"prior = {prior!r}; give one positive number per class")
     return weights
-
-
-def shrunk_shares(counts: Int64[np.ndarray, " C"]) -> Float64[np.ndarray, " C"]:
-    """The labeled shares, drawn towards equal ones as far as so few labels leave room for doubt.
-
-    The James-Stein estimator of Hausser and Strimmer (2009): where counts differ no more than a random draw of labels
-    would make them differ, the shares are equal; with many labels they are what was counted.
-    """
-    n, equal = counts.sum(), 1 / len(counts)
-    shares = counts / n
-    spread = (n - 1) * np.square(equal - shares).sum()
-    doubt = min(1.0, (1 - np.square(shares).sum()) / spread) if spread > 0 else 1.0
-    shrunk: np.ndarray = doubt * equal + (1 - doubt) * shares
-    return shrunk

@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from laplacenet.estimators.induction import directions, neighbor_means
 from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import class_weights
 from laplacenet.graph import GraphConfig, pseudo_label
+from laplacenet.graph.induction import directions, neighbor_means
 from laplacenet.runtime import choose_device
 
 FLOATING = (np.float64, np.float32)
