@@ -44,10 +44,30 @@ def pseudo_label(
     """A label for every point from the few that are given; −1 marks a hidden label."""
     X = unit_rows(checked_features(features))
     y = checked_labels(torch.as_tensor(labels, device=X.device), len(X), n_classes)
-    Y = one_hot(y, n_classes or int(y.max()) + 1).to(X.dtype)
-    prior = class_prior(Y, config.prior)
+    return spread(connect(X, config), y, config, n_classes=n_classes or int(y.max()) + 1)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """𝒲 over all points, and how much of their true neighborhoods it holds (None: all)."""
+
+    W_normalized: Float[Tensor, "n n"]
+    recall: float | None
+
+
+@torch.no_grad()
+def connect(X: Float[Tensor, "n d"], config: GraphConfig) -> Graph:
+    """The graph over rows of length 1: dear, and the same whichever labels are given."""
     neighbors = search_neighbors(X, config)
-    W_normalized = normalize(affinity(neighbors))
+    return Graph(normalize(affinity(neighbors)), neighbors.recall)
+
+
+@torch.no_grad()
+def spread(graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes: int) -> PseudoLabels:
+    """What the graph makes of these labels, −1 where hidden."""
+    W_normalized = graph.W_normalized
+    Y = one_hot(y, n_classes).to(W_normalized.dtype)
+    prior = class_prior(Y, config.prior)
     solution = solve(W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations)
     F, unreachable = reach_every_point(solution.F.clamp(min=0), W_normalized)
     scores = align_to_prior(F, y >= 0, prior, iterations=config.alignment_iterations)
@@ -57,7 +77,7 @@ def pseudo_label(
         unreachable=unreachable,
         n_iterations=solution.n_iterations,
         is_converged=solution.is_converged,
-        recall=neighbors.recall,
+        recall=graph.recall,
     )
 
 
