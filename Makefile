@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin
 
-.PHONY: demo test format lint types rooms unit clean
+.PHONY: demo test format lint types rooms unit site clean
 
 demo: $(VENV)/installed
 	$(RUN)/laplacenet demo
@@ -27,10 +27,13 @@ format: $(VENV)/installed
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 
+site: $(VENV)/installed
+	$(RUN)/zensical build --strict
+
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
