@@ -8,31 +8,41 @@ import typer
 from laplacenet.cli.options import Device, NoCompile, Settings, TimeLimit, seconds
 
 
+Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
+Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
+Cell = Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")]
+Row = Annotated[str | None, typer.Option(help="One row only, such as LaplaceNet.")]
+Splits = Annotated[str, typer.Option(help="Which label splits: 0, 0-4 or 0,2,3.")]
+Steps = Annotated[
+    int | None, typer.Option(help="A shorter schedule in place of the paper's 250 000 steps; recorded as such.")
+]
+Data = Annotated[
+    Path | None, typer.Option(help="The folder that holds the data sets.  [default: $LAPLACENET_DATA or data]")
+]
+SplitFile = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[DATASET=]FILE",
+        help="Published splits (.npz with keys such as 4000/00); may be repeated. Without it splits are drawn.",
+    ),
+]
+Runs = Annotated[Path, typer.Option(help="Where run folders go.")]
+Results = Annotated[Path, typer.Option(help="Where records go.")]
+
+
 def reproduce(
-    name: Annotated[
-        str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")] = False,
-    cell: Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")] = None,
-    row: Annotated[str | None, typer.Option(help="One row only, such as LaplaceNet.")] = None,
-    splits: Annotated[str, typer.Option(help="Which label splits: 0, 0-4 or 0,2,3.")] = "0",
-    steps: Annotated[
-        int | None, typer.Option(help="A shorter schedule in place of the paper's 250 000 steps; recorded as such.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="The folder that holds the data sets.  [default: $LAPLACENET_DATA or data]")
-    ] = None,
-    split_file: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[DATASET=]FILE",
-            help="Published splits (.npz with keys such as 4000/00); may be repeated. Without it splits are drawn.",
-        ),
-    ] = None,
+    name: Name = None,
+    show: Show = False,
+    cell: Cell = None,
+    row: Row = None,
+    splits: Splits = "0",
+    steps: Steps = None,
+    data: Data = None,
+    split_file: SplitFile = None,
     settings: Settings = None,
     time_limit: TimeLimit = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
-    results: Annotated[Path, typer.Option(help="Where records go.")] = Path("results"),
+    runs: Runs = Path("runs"),
+    results: Results = Path("results"),
     device: Device = "auto",
     no_compile: NoCompile = False,
 ) -> None:
