@@ -7,7 +7,6 @@ import typer
 
 from laplacenet.cli.options import Device, NoCompile, Settings, TimeLimit, seconds
 
-
 Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
 Cell = Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")]
