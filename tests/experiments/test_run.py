@@ -22,7 +22,7 @@ from laplacenet.experiments import (
     run_experiment,
     start_run,
 )
-from laplacenet.experiments.run import CHECKPOINT_EVERY_S, identity
+from laplacenet.experiments.run import identity
 from laplacenet.experiments.run_records import remarks
 from laplacenet.models import Inference, load_model
 from laplacenet.runtime import InputError, RunFolder
@@ -133,7 +133,7 @@ def test_a_run_that_was_stopped_anywhere_and_resumed_ends_bit_for_bit_like_the_u
 def test_epochs_recorded_behind_the_checkpoint_are_dropped_and_run_again(
     unbroken: RunFolder, data: Path, tmp_path: Path
 ) -> None:
-    assert CHECKPOINT_EVERY_S >= 60
+    assert CPU.checkpoint_every_s >= 60
     folder = RunFolder.create(tmp_path / "crashed")
     epochs = start_run(prepare(tiny_experiment(data)), folder, execution=CPU)
     next(epochs), next(epochs)

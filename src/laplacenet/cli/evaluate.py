@@ -22,7 +22,7 @@ def evaluate(
     from laplacenet.cli.wording import invariance_lines, percent
     from laplacenet.evaluation import errors_by_class
     from laplacenet.experiments import prepare, read_experiment
-    from laplacenet.experiments.run import error_on_test, invariances
+    from laplacenet.experiments.run import error_on_test, invariance_on_test, invariance_on_train, require_unchanged
     from laplacenet.models import Inference, load_model
     from laplacenet.runtime import RunFolder, choose_device
 
@@ -30,11 +30,11 @@ def evaluate(
     folder = RunFolder.open(run)
     network, _ = load_model(folder.path)
     task = prepare(read_experiment(folder), data_folder=data_dir)
+    require_unchanged(task, folder)
     inference = Inference(network.to(chosen_device), task.views.plain)
     test_error = error_on_test(task, inference)
     typer.echo(f"test error     {percent(test_error)}")
-    found = invariances(task, inference)
-    for line in invariance_lines(found["train"], found["test"]):
+    for line in invariance_lines(invariance_on_train(task, inference), invariance_on_test(task, inference)):
         typer.echo(line)
     if test_error is None or task.test_inputs is None or task.test_labels is None:
         return

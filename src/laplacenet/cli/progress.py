@@ -1,6 +1,7 @@
 """What is seen of a run while it goes on: a bar on a terminal, a line now and then elsewhere; all of it on stderr."""
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Protocol, runtime_checkable
 
@@ -30,7 +31,7 @@ class Display(Protocol):
 class Bar:
     """Live on a terminal: steps, loss, test error, pseudo-label accuracy, time left."""
 
-    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int) -> None:
+    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -41,7 +42,7 @@ class Bar:
             console=console,
         )
         self.task = self.progress.add_task(title, total=n_steps, completed=n_done, state="")
-        self.notes = Notes(console)
+        self.notes = Notes(console, said)
 
     def __enter__(self) -> "Bar":
         self.progress.start()
@@ -63,12 +64,12 @@ class Bar:
 class Lines:
     """Where nobody watches: the first epoch, the last, and one every few seconds between."""
 
-    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int) -> None:
+    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
         self.console, self.title, self.n_steps, self.n_done = console, title, n_steps, n_done
         self.n_before = n_done
         self.began_at = time.monotonic()
         self.said_at = float("-inf")
-        self.notes = Notes(console)
+        self.notes = Notes(console, said)
 
     def __enter__(self) -> "Lines":
         return self
@@ -92,11 +93,11 @@ class Lines:
 
 
 class Notes:
-    """What should be known of the graph: each kind of remark once a run."""
+    """What should be known of the graph: each kind of remark once a run; `said` are those of earlier sittings."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, said: Iterable[str] = ()) -> None:
         self.console = console
-        self.said: set[str] = set()
+        self.said = set(said)
 
     def say(self, record: EpochRecord) -> None:
         for kind, text in remarks(record).items():
@@ -121,10 +122,11 @@ class Watch:
         self.display.advance(n)
 
 
-def display_for(title: str, *, n_steps: int, n_done: int) -> Display:
+def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> Display:
+    """`said` are the kinds of remarks that earlier sittings of the run made."""
     console = Console(stderr=True)
     kind = Bar if console.is_terminal else Lines
-    return kind(console, title, n_steps=n_steps, n_done=n_done)
+    return kind(console, title, n_steps=n_steps, n_done=n_done, said=said)
 
 
 def state_of(record: EpochRecord) -> str:

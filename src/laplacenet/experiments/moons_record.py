@@ -5,7 +5,7 @@ from pathlib import Path
 
 from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.figure_two import KIND, METHODS
-from laplacenet.experiments.records import typed
+from laplacenet.experiments.typed import typed
 from laplacenet.runtime import InputError, read_json
 
 FOLDER, RECORD, PICTURE = "figure-2", "two-moons.json", "figure-2.png"

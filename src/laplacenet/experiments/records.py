@@ -6,8 +6,6 @@ lie in different files and are never averaged together. Where a machine keeps it
 
 import dataclasses
 import hashlib
-import types
-import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.run_records import EpochRecord, Outcome, last_known
+from laplacenet.experiments.typed import as_kind, require, typed
 from laplacenet.experiments.variants import PAPER_STEPS
 from laplacenet.runtime import InputError, read_json, write_json
 
@@ -23,7 +22,6 @@ FORMAT = 1
 SPLIT_SOURCES = ("published", "balanced")
 PATTERN = "*/*/*/*-split[0-9][0-9]-steps*.json"  # results of other kinds may lie beside them
 MAX_POINTS = 60
-Kind = typing.TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -160,43 +158,15 @@ def read_record(path: Path) -> Record:
         return Record(
             key=typed(RunKey, content["key"]),
             experiment=from_json(content["experiment"], source="experiment"),
-            provenance=_require(dict, content["provenance"]),
+            provenance=require(dict, content["provenance"]),
             outcome=typed(Outcome, content["outcome"]),
-            curve=tuple(typed(CurvePoint, point) for point in _require(list, content["curve"])),
-            diverged_at_step=_checked(int | None, content["diverged_at_step"], name="diverged_at_step"),
+            curve=tuple(typed(CurvePoint, point) for point in require(list, content["curve"])),
+            diverged_at_step=as_kind(int | None, content["diverged_at_step"], name="diverged_at_step"),
         )
     except KeyError as error:
         raise InputError(f"{path}: not a record, it has no {error.args[0]!r}") from error
     except (TypeError, InputError) as error:
         raise InputError(f"{path}: not a record ({error})") from error
-
-
-def typed(kind: type[Kind], content: Any) -> Kind:
-    """The dataclass from a JSON object with exactly its fields, each of its type."""
-    values = _require(dict, content)
-    hints = typing.get_type_hints(kind)
-    if values.keys() != hints.keys():
-        odd = sorted(values.keys() ^ hints.keys())[0]
-        raise TypeError(f"{odd!r} is {'missing' if odd in hints else 'unknown'} in {kind.__name__}")
-    return kind(**{name: _checked(hints[name], value, name=name) for name, value in values.items()})
-
-
-def _checked(hint: Any, value: Any, *, name: str) -> Any:
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    for option in options:
-        if typing.get_origin(option) is tuple and isinstance(value, list):
-            return tuple(_require(str, part) for part in value)
-        if option is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        if isinstance(option, type) and isinstance(value, option) and isinstance(value, bool) == (option is bool):
-            return value
-    raise TypeError(f"{name} is {value!r}")
-
-
-def _require(kind: type[Kind], value: Any) -> Kind:
-    if not isinstance(value, kind):
-        raise TypeError(f"a {kind.__name__} is expected in place of {value!r}")
-    return value
 
 
 def _require_share(name: str, value: float | None) -> None:

@@ -15,14 +15,14 @@ from laplacenet.experiments.notation import override
 from laplacenet.experiments.plan import Stage
 from laplacenet.experiments.recipes import Cell
 from laplacenet.experiments.records import Record, RunKey, make_record, record_path, write_record
-from laplacenet.experiments.run import PROVENANCE, read_experiment, resume_run, start_run
+from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.experiments.variants import PAPER_STEPS, on_split
-from laplacenet.runtime import InputError, Monitor, RunFolder, read_json
-from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.runtime import InputError, Monitor, RunFolder
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
-from laplacenet.training.checkpoint import MANIFEST
+from laplacenet.training.checkpoint import checkpoint_step
 
 Go = Callable[..., Iterator[EpochRecord]]
 
@@ -90,7 +90,7 @@ def run_job(job: Job, places: Places, *, execution: Execution, monitor: Monitor)
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
     path = places.runs / job.key.path
     if not (path / FINAL).is_file():
-        task, folder, go = _begun(job, path) if (path / "checkpoint").is_dir() else _fresh(job, path)
+        task, folder, go = _begun(job, path) if (path / EXPERIMENT).is_file() else _fresh(job, path)
         try:
             yield from go(task, folder, execution=execution, monitor=monitor)
         except DivergedError:
@@ -102,8 +102,7 @@ def run_job(job: Job, places: Places, *, execution: Execution, monitor: Monitor)
 
 def _fresh(job: Job, path: Path) -> tuple[Task, RunFolder, Go]:
     """A new folder, in place of one that was cut off before its first checkpoint."""
-    task = prepare(job.experiment)
-    return task, RunFolder.create(path, overwrite=(path / EXPERIMENT).is_file()), start_run
+    return prepare(job.experiment), RunFolder.create(path), start_run
 
 
 def _begun(job: Job, path: Path) -> tuple[Task, RunFolder, Go]:
@@ -127,7 +126,7 @@ def _finished(job: Job, folder: RunFolder) -> Record:
         job.experiment,
         read_outcome(folder),
         epochs=read_epochs(folder),
-        provenance=folder.read(PROVENANCE),
+        provenance=folder.read_sealed(PROVENANCE),
     )
 
 
@@ -140,12 +139,11 @@ def _diverged(job: Job, folder: RunFolder, *, n_labeled: int) -> Record:
         job.experiment,
         outcome,
         epochs=epochs,
-        provenance=folder.read(PROVENANCE),
+        provenance=folder.read_sealed(PROVENANCE),
         diverged_at_step=outcome.steps,
     )
 
 
 def steps_done(job: Job, places: Places) -> int:
     """By the run's checkpoint; 0 where there is none."""
-    manifest = places.runs / job.key.path / "checkpoint" / MANIFEST
-    return int(read_json(manifest)["step"]) if manifest.is_file() else 0
+    return checkpoint_step(RunFolder(places.runs / job.key.path).checkpoint)

@@ -1,25 +1,36 @@
 """From an experiment to a run folder: train, judge every epoch, record, checkpoint, and leave the model for use."""
 
 import dataclasses
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from laplacenet.data import ImageSet, data_hash
+from torch import Tensor
+
+from laplacenet.data import ImageSet, VectorSet, data_hash
 from laplacenet.evaluation import augmentation_invariance, error_rate, pseudo_label_accuracy
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.notation import from_json, to_json
-from laplacenet.experiments.run_records import FINAL, EpochRecord, Outcome, outcome_of, read_epochs, read_outcome
+from laplacenet.experiments.run_records import (
+    FINAL,
+    EpochRecord,
+    Outcome,
+    outcome_of,
+    read_epochs,
+    read_outcome,
+    write_outcome,
+)
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.graph import PseudoLabels
-from laplacenet.models import Inference, Network, save_model
+from laplacenet.models import Inference, Network, load_model, save_model
 from laplacenet.runtime import InputError, Monitor, RunFolder, Silence, provenance
-from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import Epoch, Execution, Position, Run, load_checkpoint, save_checkpoint, train
+from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records, refuse_other
 
-PROVENANCE = "provenance.json"
-CHECKPOINT_EVERY_S = 60.0
+log = logging.getLogger(__name__)
 
 
 def run_experiment(
@@ -39,27 +50,76 @@ def start_run(
     The monitor hears of every step and may stop the run between two of them; it can then be resumed.
     """
     with folder.locked():
+        if folder.has(EXPERIMENT):
+            raise InputError(f"{folder.path}: holds a run already; resume it with --resume {folder.path}")
         network, known_as = task.network(), identity(task)
         start = Position(step=0, epoch=0, plan=None, momentum={})
-        folder.write(EXPERIMENT, to_json(task.experiment))
-        folder.write(PROVENANCE, provenance(execution.device) | origin(task))
+        folder.write_sealed(PROVENANCE, provenance(execution.device) | origin(task))
         save_checkpoint(folder.checkpoint, network, start, identity=known_as)
+        folder.write(EXPERIMENT, to_json(task.experiment))  # last: what has begun can be resumed
         yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or Silence())
 
 
 def resume_run(
     task: Task, folder: RunFolder, *, execution: Execution, monitor: Monitor | None = None
 ) -> Iterator[EpochRecord]:
-    """The folder's run from its checkpoint on, as if it had never stopped; later records are dropped and made again."""
+    """The folder's run from its checkpoint on, as if it had never stopped; later records are dropped and made again.
+
+    What was found damaged and how it was made good is logged as a warning; what cannot be made good is refused.
+    """
     with folder.locked():
-        if folder.has(FINAL):
-            raise InputError(f"{folder.path}: this run is finished; there is nothing to resume")
+        _refuse_finished(folder)
         network, known_as = task.network(), identity(task)
         start = load_checkpoint(folder.checkpoint, network, identity=known_as)
-        folder.keep_epochs(folder.epochs(up_to_step=start.step))
-        history = folder.read(PROVENANCE)
-        folder.write(PROVENANCE, history | {"resumed": [*history.get("resumed", []), provenance(execution.device)]})
+        folder.clear_leftovers()
+        folder.restore_epoch_lines(checkpoint_records(folder.checkpoint))
+        history, now = _history(folder, task), provenance(execution.device)
+        _say_what_changed(history, now)
+        folder.write_sealed(PROVENANCE, history | {"resumed": [*history.get("resumed", []), now]})
         yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or Silence())
+
+
+def _refuse_finished(folder: RunFolder) -> None:
+    """A finished run is left alone, but one whose outcome was damaged since is finished again."""
+    if not folder.has(FINAL):
+        return
+    try:
+        read_outcome(folder), read_epochs(folder), load_model(folder.path)
+    except InputError as error:
+        log.warning("%s; made again from the last checkpoint", error)
+        (folder.path / FINAL).unlink()
+        return
+    raise InputError(f"{folder.path}: this run is finished; there is nothing to resume")
+
+
+def _history(folder: RunFolder, task: Task) -> dict[str, Any]:
+    """What is known of the run's earlier sittings."""
+    try:
+        return folder.read_sealed(PROVENANCE)
+    except InputError as error:
+        log.warning("%s; what ran before is no longer known", error)
+        return origin(task) | {"is_incomplete": True}
+
+
+def _say_what_changed(history: dict[str, Any], now: dict[str, Any]) -> None:
+    """Only where the same libraries compute on the same kind of device do they give the same bits."""
+    for part in ("libraries", "hardware"):
+        for name in ("torch", "numpy", "device"):
+            was, becomes = history.get(part, {}).get(name), now[part].get(name)
+            if was != becomes and None not in (was, becomes):
+                log.warning(
+                    "this run began with %s %s and goes on with %s: its result is no longer exact to the bit",
+                    name,
+                    was,
+                    becomes,
+                )
+
+
+def require_unchanged(task: Task, folder: RunFolder) -> None:
+    """Refuse to judge a run by settings or data other than those of its checkpoint, if it still has one."""
+    found = checkpoint_identity(folder.checkpoint)
+    if found is not None:
+        refuse_other(folder.checkpoint, found, identity(task))
 
 
 def read_experiment(folder: RunFolder) -> Experiment:
@@ -112,32 +172,40 @@ class _Session:
             compile_s = epoch.compile_s
             if epoch.n_steps:
                 self.folder.append_epoch(record.to_json())
-            if time.perf_counter() - saved_at >= CHECKPOINT_EVERY_S:
+            if time.perf_counter() - saved_at >= self.execution.checkpoint_every_s:
                 self._save(position)
                 saved_at = time.perf_counter()
             if epoch.n_steps:
                 yield record
         self._save(position)
         if position.step == self.task.experiment.train.steps:
-            self._finish(inference)
+            self._finish(inference, monitor)
 
     def _run(self) -> Run:
         task = self.task
         return Run(task.method, self.network, task.inputs, task.views, task.experiment.train, self.execution)
 
     def _save(self, position: Position) -> None:
-        save_checkpoint(self.folder.checkpoint, self.network, position, identity=self.identity)
+        records = self.folder.epoch_lines()
+        save_checkpoint(self.folder.checkpoint, self.network, position, identity=self.identity, records=records)
 
-    def _finish(self, inference: Inference) -> None:
+    def _finish(self, inference: Inference, monitor: Monitor) -> None:
+        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
         save_model(self.folder.path, self.network, self.task.description)
-        invariance = invariances(self.task, inference)
-        outcome = dataclasses.replace(
-            outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled),
-            test_error=error_on_test(self.task, inference),
-            train_invariance=invariance["train"],
-            test_invariance=invariance["test"],
-        )
-        self.folder.write(FINAL, outcome.to_json())
+        parts = _judgments(self.task, inference)
+        found: dict[str, Any] = {name: value() for name, value in parts.items() if not monitor.should_stop}
+        if len(found) == len(parts):
+            outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
+            write_outcome(self.folder, dataclasses.replace(outcome, **found))
+
+
+def _judgments(task: Task, inference: Inference) -> dict[str, Callable[[], float | None]]:
+    """What is asked of the last network, each a matter of a pass over the data, by its name in the outcome."""
+    return {
+        "test_error": lambda: error_on_test(task, inference),
+        "train_invariance": lambda: invariance_on_train(task, inference),
+        "test_invariance": lambda: invariance_on_test(task, inference),
+    }
 
 
 def judged(task: Task, epoch: Epoch) -> EpochRecord:
@@ -155,6 +223,7 @@ def judged(task: Task, epoch: Epoch) -> EpochRecord:
         step_s=0.0,
         compile_s=0.0,
         elapsed_s=0.0,
+        mean_cosine=epoch.mean_cosine,
         **judged_labels(task, epoch.pseudo_labels),
     )
 
@@ -164,13 +233,24 @@ def judged_labels(task: Task, pseudo_labels: PseudoLabels | None) -> dict[str, A
     if pseudo_labels is None:
         fields = ("pseudo_label_accuracy", "is_converged", "n_iterations", "n_unreachable", "recall")
         return dict.fromkeys(fields)
+    missing = missing_classes(task, pseudo_labels)
     return {
         "pseudo_label_accuracy": pseudo_label_accuracy(pseudo_labels.labels, task.true_labels, task.given_labels),
         "is_converged": pseudo_labels.is_converged,
         "n_iterations": pseudo_labels.n_iterations,
         "n_unreachable": int(pseudo_labels.unreachable.sum()),
         "recall": pseudo_labels.recall,
+        "n_missing_classes": len(missing),
+        "missing_class": missing[0] if missing else None,
     }
+
+
+def missing_classes(task: Task, pseudo_labels: PseudoLabels) -> list[str]:
+    """The classes of which labels are given, but which no unlabeled input was taken for."""
+    is_hidden, n_classes = task.given_labels < 0, len(task.class_names)
+    given = task.given_labels[~is_hidden].bincount(minlength=n_classes)
+    found = pseudo_labels.labels.cpu()[is_hidden].bincount(minlength=n_classes)
+    return [task.class_names[number] for number in ((given > 0) & (found == 0)).nonzero().flatten().tolist()]
 
 
 def error_on_test(task: Task, inference: Inference) -> float | None:
@@ -180,18 +260,22 @@ def error_on_test(task: Task, inference: Inference) -> float | None:
     return error_rate(inference, task.test_inputs, task.test_labels)
 
 
-def invariances(task: Task, inference: Inference) -> dict[str, float | None]:
-    """V_Z on train and test data; None where there are no images with known labels."""
-    parts = {"train": (task.dataset.train, task.true_labels), "test": (task.dataset.test, task.test_labels)}
-    found: dict[str, float | None] = {}
-    for name, (part, labels) in parts.items():
-        if not isinstance(part, ImageSet) or labels is None or not bool((labels >= 0).any()):
-            found[name] = None
-            continue
-        image_set = dataclasses.replace(part, labels=labels, class_names=task.class_names)
-        config, seed = task.experiment.augment, task.experiment.seed
-        found[name] = augmentation_invariance(inference, image_set, config, seed=seed)
-    return found
+def invariance_on_train(task: Task, inference: Inference) -> float | None:
+    """V_Z; None where there are no images with known labels."""
+    return _invariance(task, task.dataset.train, task.true_labels, inference=inference)
+
+
+def invariance_on_test(task: Task, inference: Inference) -> float | None:
+    return _invariance(task, task.dataset.test, task.test_labels, inference=inference)
+
+
+def _invariance(
+    task: Task, part: ImageSet | VectorSet | None, labels: Tensor | None, *, inference: Inference
+) -> float | None:
+    if not isinstance(part, ImageSet) or labels is None or not bool((labels >= 0).any()):
+        return None
+    image_set = dataclasses.replace(part, labels=labels, class_names=task.class_names)
+    return augmentation_invariance(inference, image_set, task.experiment.augment, seed=task.experiment.seed)
 
 
 def _timed(epochs: Iterator[Epoch]) -> Iterator[tuple[Epoch, float]]:

@@ -1,14 +1,19 @@
 """What a run leaves behind in numbers: a line for every epoch, and the outcome."""
 
 import dataclasses
+import hashlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from laplacenet.experiments.typed import Kind, typed
 from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime.run_folder import EPOCHS
 
 FINAL = "final.json"
+HASH_OF_EPOCHS = "hash of " + EPOCHS
+COLLAPSED = 0.999  # the mean cosine between embeddings from which they are one and the same
 
 
 @dataclass(frozen=True)
@@ -17,6 +22,8 @@ class EpochRecord:
 
     `elapsed_s` counts all of the run, with what came before a resumption; `step_s` is the mean time of a step.
     Of an epoch without pseudo-labels (the supervised start, or one resumed in its middle) their fields are None.
+    `mean_cosine` is that between embeddings; `missing_class` is the first of the `n_missing_classes` that have labels
+    but were given to no unlabeled input.
     """
 
     epoch: int
@@ -36,6 +43,9 @@ class EpochRecord:
     step_s: float
     compile_s: float
     elapsed_s: float
+    mean_cosine: float | None = None
+    n_missing_classes: int | None = None
+    missing_class: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -64,7 +74,12 @@ class Outcome:
 
 
 def read_epochs(folder: RunFolder, *, up_to_step: int | None = None) -> list[EpochRecord]:
-    source = folder.path / "epochs.jsonl"
+    """The run's epochs; those of a finished run must be the ones that its outcome was made of."""
+    source = folder.path / EPOCHS
+    if folder.has(FINAL):
+        expected = folder.read_sealed(FINAL).get(HASH_OF_EPOCHS)
+        if hash_of_epochs(folder) != expected:
+            raise InputError(f"{source}: damaged (its checksum differs from that in {FINAL})")
     return [_read(EpochRecord, content, source=str(source)) for content in folder.epochs(up_to_step=up_to_step)]
 
 
@@ -72,8 +87,18 @@ def read_outcome(folder: RunFolder) -> Outcome:
     """The outcome of a finished run."""
     if not folder.has(FINAL):
         raise InputError(f"{folder.path}: this run is not finished; continue it with --resume {folder.path}")
-    outcome: Outcome = _read(Outcome, folder.read(FINAL), source=str(folder.path / FINAL))
-    return outcome
+    content = folder.read_sealed(FINAL)
+    content.pop(HASH_OF_EPOCHS, None)
+    return _read(Outcome, content, source=str(folder.path / FINAL))
+
+
+def write_outcome(folder: RunFolder, outcome: Outcome) -> None:
+    """The last file of a run: with it the run is finished."""
+    folder.write_sealed(FINAL, {**outcome.to_json(), HASH_OF_EPOCHS: hash_of_epochs(folder)})
+
+
+def hash_of_epochs(folder: RunFolder) -> str:
+    return hashlib.sha256(folder.epoch_lines()).hexdigest()
 
 
 def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
@@ -117,6 +142,18 @@ def remarks(record: EpochRecord) -> dict[str, str]:
             f"epoch {record.epoch}: no label reaches {record.n_unreachable} inputs, which are left out;"
             " raise graph.k or give more labels"
         )
+    if record.n_missing_classes:
+        others = record.n_missing_classes - 1
+        found["missing"] = (
+            f"epoch {record.epoch}: no unlabeled input is given the class {record.missing_class!r}"
+            + (f", nor {others} others" if others else "")
+            + "; give more labels of it, or set graph.prior"
+        )
+    if record.mean_cosine is not None and record.mean_cosine > COLLAPSED:
+        found["collapsed"] = (
+            f"epoch {record.epoch}: the embeddings have collapsed (their mean cosine is {record.mean_cosine:.5f}),"
+            " so neighbors say nothing; lower train.lr or give more labels"
+        )
     if record.recall is not None:
         found["recall"] = (
             f"epoch {record.epoch}: the neighbor search is approximate and finds {record.recall:.1%} of them"
@@ -124,8 +161,8 @@ def remarks(record: EpochRecord) -> dict[str, str]:
     return found
 
 
-def _read(kind: type, content: Any, *, source: str) -> Any:
+def _read(kind: type[Kind], content: Any, *, source: str) -> Kind:
     try:
-        return kind(**content)
+        return typed(kind, content)
     except TypeError as error:
         raise InputError(f"{source}: not what this version writes there ({error})") from error

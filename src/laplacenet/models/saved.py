@@ -1,7 +1,12 @@
-"""A trained network for use: `model.safetensors` and `model.json`, all that prediction needs; neither executes."""
+"""A trained network for use: `model.safetensors` and `model.json`, all that prediction needs; neither executes.
 
+The description carries the checksum of the weights and its own: a byte that changed is found before it is believed.
+"""
+
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
@@ -10,9 +15,10 @@ from safetensors.torch import save as save_tensors
 from laplacenet.data import ChannelStatistics
 from laplacenet.models.build import ModelConfig, build_model
 from laplacenet.models.network import Network
-from laplacenet.runtime import InputError, read_json, write_json, write_whole
+from laplacenet.runtime import InputError, read_sealed, read_whole, write_sealed, write_whole
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+HASH_OF_WEIGHTS = "hash of " + WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -36,26 +42,28 @@ class ModelDescription:
 
 def save_model(folder: Path, network: Network, description: ModelDescription) -> None:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    write_whole(folder / WEIGHTS, save_tensors(weights))
-    write_json(folder / DESCRIPTION, asdict(description))
+    content = save_tensors(weights)
+    write_whole(folder / WEIGHTS, content)
+    write_sealed(folder / DESCRIPTION, {**asdict(description), HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest()})
 
 
 def load_model(folder: Path) -> tuple[Network, ModelDescription]:
     """The network in evaluation mode, on the CPU."""
-    description = _description(folder / DESCRIPTION)
+    found = read_sealed(folder / DESCRIPTION)
+    description = _description(found, source=str(folder / DESCRIPTION))
+    weights = read_whole(folder / WEIGHTS)
+    if hashlib.sha256(weights).hexdigest() != found.get(HASH_OF_WEIGHTS):
+        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
     network = description.build()
     try:
-        network.load_state_dict(load_tensors((folder / WEIGHTS).read_bytes()), strict=True)
-    except OSError as error:
-        raise InputError(f"{folder / WEIGHTS}: cannot be read ({error.strerror}); has the run finished?") from error
+        network.load_state_dict(load_tensors(weights), strict=True)
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({reason})") from error
     return network.eval(), description
 
 
-def _description(path: Path) -> ModelDescription:
-    found = read_json(path)
+def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
     try:
         statistics = found["statistics"]
         return ModelDescription(
@@ -65,4 +73,4 @@ def _description(path: Path) -> ModelDescription:
             statistics=statistics and ChannelStatistics(mean=tuple(statistics["mean"]), std=tuple(statistics["std"])),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not the description of a model ({error})") from error
+        raise InputError(f"{source}: not the description of a model ({error})") from error

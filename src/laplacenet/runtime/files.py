@@ -1,5 +1,9 @@
-"""Files that are either whole or not there: written under another name, flushed, then renamed."""
+"""Files that are either whole or not there: written under another name, flushed, then renamed.
 
+What a program reads back carries a checksum of itself, so that a byte that changed on the disk is found.
+"""
+
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -7,35 +11,80 @@ from typing import Any
 
 from laplacenet.runtime.errors import InputError
 
+TEMPORARY = ".tmp"
+CHECKSUM = "checksum"
+
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`; whoever looks sees the old file or the new one, never a part."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+    """Replace `path` by `content`; whoever looks sees the old file or the new one, never a part.
+
+    What a crash left under the temporary name goes first, and is not written through where it is a link.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    temporary.unlink(missing_ok=True)
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # on a full disk a part of a file only takes room
+        raise
+    sync(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames inside `folder` last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make what was appended to a file, or renamed inside a folder, last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
+def read_whole(path: Path) -> bytes:
+    """A plain file's content; a pipe or a device, which could keep its reader waiting for ever, is refused."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is no plain file")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
 def write_json(path: Path, content: Any) -> None:
-    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_whole(path, text.encode(errors="surrogatepass"))  # names of files need not be Unicode
 
 
 def read_json(path: Path) -> Any:
+    return parse_json(read_whole(path), source=str(path))
+
+
+def parse_json(content: bytes, *, source: str) -> Any:
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not the JSON that was written there ({error})") from error
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:  # an endless nest of brackets is no JSON of ours either
+        raise InputError(f"{source}: not the JSON that was written there ({error})") from error
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """JSON with a checksum of itself."""
+    write_json(path, {**content, CHECKSUM: checksum(content)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What `write_sealed` wrote, refused if anything in it changed."""
+    content = read_json(path)
+    if not isinstance(content, dict) or CHECKSUM not in content:
+        raise InputError(f"{path}: damaged, or not from this version (it has no checksum)")
+    expected = content.pop(CHECKSUM)
+    if checksum(content) != expected:
+        raise InputError(f"{path}: damaged (its checksum differs from its content's)")
+    return content
+
+
+def checksum(content: dict[str, Any]) -> str:
+    """Of the JSON's meaning, not its spacing."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -2,8 +2,9 @@
 
 from laplacenet.training.checkpoint import load_checkpoint, save_checkpoint
 from laplacenet.training.config import LABEL_SOURCES, TrainConfig
+from laplacenet.training.guards import DivergedError
 from laplacenet.training.laplacenet import LaplaceNet
-from laplacenet.training.loop import DivergedError, Epoch, Position, Run, train
+from laplacenet.training.loop import Epoch, Position, Run, train
 from laplacenet.training.method import Batch, Block, EpochPlan, Method
 from laplacenet.training.objective import multi_view_cross_entropy
 from laplacenet.training.step import Execution

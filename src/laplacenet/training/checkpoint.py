@@ -1,11 +1,13 @@
-"""Everything a run needs to go on: weights, momentum, the epoch under way, and of what run they are.
+"""Everything a run needs to go on: weights, momentum, the epoch under way, its records, and of what run they are.
 
 Random streams are functions of the seed and the step, so the step is all of their state. A checkpoint is a folder of
-safetensors files (none executes anything when read), each small enough to travel, and a manifest with their checksums.
+safetensors files (none executes anything when read), each small enough to travel, and a manifest with their checksums
+and its own. The one before it stays beside it, for the day on which a file of the newest is damaged.
 """
 
 import hashlib
-import shutil
+import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,55 +18,110 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+import laplacenet
 from laplacenet.models import Network
-from laplacenet.runtime import InputError, read_json, write_json, write_whole
-from laplacenet.runtime.files import sync_folder
+from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
+from laplacenet.runtime.files import sync
+from laplacenet.runtime.run_folder import remove
+from laplacenet.training.guards import require_finite_weights
 from laplacenet.training.loop import Position
 from laplacenet.training.method import EpochPlan
 
-FORMAT = 1
+FORMAT = 2
 SHARD_BYTES = 15 * 2**20
-MANIFEST = "manifest.json"
+MANIFEST, RECORDS = "manifest.json", "epochs.jsonl"
+FILE_NAME = re.compile(r"state-\d+\.safetensors|epochs\.jsonl")
+PLAN_NUMBERS = {"index": int, "phase": str, "first_step": int, "n_steps": int}
 PLAN_TENSORS = ("targets", "is_candidate", "weights")
 
+log = logging.getLogger(__name__)
 
-def save_checkpoint(folder: Path, network: Network, position: Position, *, identity: dict[str, Any]) -> None:
-    """Write `folder` whole: beside the old one first, which goes only when the new one is proven readable."""
-    fresh, previous = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
-    for leftover in (fresh, previous):
-        if folder.is_dir() and leftover.is_dir():
-            shutil.rmtree(leftover)
-    fresh.mkdir(parents=True, exist_ok=True)
-    files = {}
-    for number, shard in enumerate(_shards(_tensors(network, position))):
-        content = save_tensors(shard)
-        name = f"state-{number:02d}.safetensors"
-        write_whole(fresh / name, content)
-        files[name] = hashlib.sha256(content).hexdigest()
-    write_json(fresh / MANIFEST, {"format": FORMAT, "identity": identity, **_numbers(position), "files": files})
-    _read(fresh)
+
+def save_checkpoint(
+    folder: Path, network: Network, position: Position, *, identity: dict[str, Any], records: bytes = b""
+) -> None:
+    """Write `folder` whole: beside the old one first, which gives way only when the new one is proven readable.
+
+    `records` are the run's lines so far, to be put back when it goes on from here. Weights that are not finite are
+    refused: what was saved before stays.
+    """
+    tensors = _tensors(network, position)
+    require_finite_weights(tensors, step=position.step)
+    fresh, previous = _beside(folder, ".new"), _beside(folder, ".old")
+    remove(fresh)
+    try:
+        fresh.mkdir(parents=True)
+        files = {}
+        for name, content in _contents(tensors, records):
+            write_whole(fresh / name, content)
+            files[name] = hashlib.sha256(content).hexdigest()
+        about = {"format": FORMAT, "version": laplacenet.__version__, "identity": identity}
+        write_sealed(fresh / MANIFEST, {**about, **_numbers(position), "files": files})
+        _read(fresh)
+    except BaseException:
+        remove(fresh)
+        raise
     if folder.is_dir():
+        remove(previous)
         folder.rename(previous)
     fresh.rename(folder)
-    sync_folder(folder.parent)
-    shutil.rmtree(previous, ignore_errors=True)
+    sync(folder.parent)
 
 
 def load_checkpoint(folder: Path, network: Network, *, identity: dict[str, Any]) -> Position:
-    """Put the weights into `network` and say where the run stands; another run's checkpoint is refused."""
+    """Put the weights into `network` and say where the run stands; another run's checkpoint is refused.
+
+    Where the newest is damaged, that is said, and the one before it takes its place.
+    """
     manifest, tensors = _last_good(folder)
-    _refuse_other(folder, manifest["identity"], identity)
-    network.load_state_dict(_part(tensors, "network."), strict=True)
-    plan = None
-    if manifest["plan"] is not None:
-        plan = EpochPlan(
-            **manifest["plan"],
-            targets=tensors["targets"],
-            is_candidate=tensors["is_candidate"],
-            weights=tensors.get("weights"),
+    if manifest["version"] != laplacenet.__version__:
+        raise InputError(
+            f"{folder}: was written by version {manifest['version']}, this is {laplacenet.__version__}; "
+            "the version that began a run ends it"
         )
-    momentum = _part(tensors, "momentum.")
-    return Position(step=manifest["step"], epoch=manifest["epoch"], plan=plan, momentum=momentum)
+    refuse_other(folder, manifest["identity"], identity)
+    position = Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), _part(tensors, "momentum."))
+    expected = {name: tensor.shape for name, tensor in network.named_parameters()}
+    found = {name: tensor.shape for name, tensor in position.momentum.items()}
+    if found != (expected if position.step else {}):
+        raise InputError(f"{folder}: its momentum is not this network's")
+    try:
+        network.load_state_dict(_part(tensors, "network."), strict=True)
+    except RuntimeError as error:
+        raise InputError(f"{folder}: its weights are not this network's ({_first_line(error)})") from error
+    return position
+
+
+def checkpoint_records(folder: Path) -> bytes:
+    """The run's lines at the checkpoint that `load_checkpoint` found good."""
+    return read_whole(folder / RECORDS) if (folder / RECORDS).exists() else b""
+
+
+def checkpoint_step(folder: Path) -> int:
+    """The step at which the run would go on, 0 where nothing is saved; weights are not looked at."""
+    for candidate in _candidates(folder):
+        try:
+            return int(_manifest(candidate)["step"])
+        except InputError:
+            continue
+    return 0
+
+
+def checkpoint_identity(folder: Path) -> dict[str, Any] | None:
+    """Of which run the checkpoint is; None where there is none."""
+    identity: dict[str, Any] | None = _manifest(folder)["identity"] if (folder / MANIFEST).exists() else None
+    return identity
+
+
+def refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
+    differing = sorted(key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key))
+    if differing:
+        said = "; ".join(f"its {key} is {found.get(key)!r}, this run's is {expected.get(key)!r}" for key in differing)
+        raise InputError(f"{folder}: is of another run: {said}")
+
+
+def _beside(folder: Path, suffix: str) -> Path:
+    return folder.with_name(folder.name + suffix)
 
 
 def _tensors(network: Network, position: Position) -> dict[str, Tensor]:
@@ -79,12 +136,28 @@ def _tensors(network: Network, position: Position) -> dict[str, Tensor]:
 
 def _numbers(position: Position) -> dict[str, Any]:
     plan = position.plan
-    fields = ("index", "phase", "first_step", "n_steps")
     return {
         "step": position.step,
         "epoch": position.epoch,
-        "plan": None if plan is None else {field: getattr(plan, field) for field in fields},
+        "plan": None if plan is None else {field: getattr(plan, field) for field in PLAN_NUMBERS},
     }
+
+
+def _plan(manifest: dict[str, Any], tensors: dict[str, Tensor]) -> EpochPlan | None:
+    if manifest["plan"] is None:
+        return None
+    weights = tensors.get("weights")
+    return EpochPlan(
+        **manifest["plan"], targets=tensors["targets"], is_candidate=tensors["is_candidate"], weights=weights
+    )
+
+
+def _contents(tensors: dict[str, Tensor], records: bytes) -> Iterator[tuple[str, bytes]]:
+    """The checkpoint's files by name."""
+    if records:
+        yield RECORDS, records
+    for number, shard in enumerate(_shards(tensors)):
+        yield f"state-{number:02d}.safetensors", save_tensors(shard)
 
 
 def _shards(tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
@@ -98,41 +171,74 @@ def _shards(tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
     yield shard
 
 
+def _candidates(folder: Path) -> list[Path]:
+    """The newest first; a crash between two renames leaves the newest under the name of a new one."""
+    return [path for path in (folder, _beside(folder, ".new"), _beside(folder, ".old")) if path.is_dir()]
+
+
 def _last_good(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The checkpoint, or where a crash fell between its renames, the one before or after it."""
+    """The newest checkpoint that can be read, put in its place; what is damaged is moved aside and said."""
     problems = []
-    for candidate in (folder, folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")):
-        if candidate.is_dir():
-            try:
-                return _read(candidate)
-            except InputError as error:
-                problems.append(str(error))
+    for candidate in _candidates(folder):
+        try:
+            manifest, tensors = _read(candidate)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        if candidate != folder and folder.is_dir():
+            remove(_beside(folder, ".damaged"))
+            folder.rename(_beside(folder, ".damaged"))
+        if candidate != folder:
+            candidate.rename(folder)
+        if problems:
+            log.warning("%s; going on from the checkpoint before it, of step %d", problems[0], manifest["step"])
+        return manifest, tensors
     raise InputError(problems[0] if problems else f"{folder}: no checkpoint there to resume from")
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    manifest = read_json(folder / MANIFEST)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{folder}: not a checkpoint of format {FORMAT}")
+    manifest = _manifest(folder)
     tensors: dict[str, Tensor] = {}
     for name, checksum in manifest["files"].items():
+        content = read_whole(folder / name)
+        if hashlib.sha256(content).hexdigest() != checksum:
+            raise InputError(f"{folder / name}: damaged (its checksum differs from the manifest's)")
+        if name == RECORDS:
+            continue
         try:
-            content = (folder / name).read_bytes()
-            if hashlib.sha256(content).hexdigest() != checksum:
-                raise InputError(f"{folder / name}: damaged (its checksum differs from the manifest's)")
             tensors |= load_tensors(content)
-        except (OSError, SafetensorError) as error:
+        except SafetensorError as error:
             raise InputError(f"{folder / name}: cannot be read ({error})") from error
+    kinds = {name: tensors[name].dtype for name in ("targets", "is_candidate") if name in tensors}
+    if manifest["plan"] is not None and kinds != {"targets": torch.int64, "is_candidate": torch.bool}:
+        raise InputError(f"{folder}: it has no labels for the epoch under way")
     return manifest, tensors
 
 
-def _refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
-    differing = [key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key)]
-    if differing:
-        key = sorted(differing)[0]
-        raise InputError(
-            f"{folder}: is of another run: its {key} is {found.get(key)!r}, this run's is {expected.get(key)!r}"
-        )
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest with every entry of its kind."""
+    path = folder / MANIFEST
+    found = read_json(path)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        written = found.get("format") if isinstance(found, dict) else None
+        raise InputError(f"{folder}: not a checkpoint of format {FORMAT}, which this version reads, but of {written!r}")
+    manifest = read_sealed(path)
+    kinds = {"version": str, "identity": dict, "step": int, "epoch": int, "files": dict}
+    plan = manifest.get("plan")
+    is_sound = all(isinstance(manifest.get(key), kind) for key, kind in kinds.items()) and (
+        plan is None or (isinstance(plan, dict) and {key: type(value) for key, value in plan.items()} == PLAN_NUMBERS)
+    )
+    if (
+        not is_sound
+        or min(manifest["step"], manifest["epoch"]) < 0
+        or not all(map(FILE_NAME.fullmatch, manifest["files"]))
+    ):
+        raise InputError(f"{path}: not the manifest of a checkpoint")
+    return manifest
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, torch.Tensor]:

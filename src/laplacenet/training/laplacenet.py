@@ -12,6 +12,7 @@ from laplacenet.models import Inference, Network
 from laplacenet.runtime import InputError, stream
 from laplacenet.training.batches import composite_rows, epoch_rows, reshuffled_rows
 from laplacenet.training.config import TrainConfig
+from laplacenet.training.guards import mean_cosine, require_finite_features
 from laplacenet.training.method import Batch, Block, EpochPlan
 from laplacenet.training.objective import (
     mix,
@@ -68,7 +69,9 @@ class LaplaceNet:
             return EpochPlan(
                 index, "supervised", first_step, n_steps, self.labels, is_candidate=self.labels < 0, weights=weights
             )
-        pseudo_labels = self._label(inference, inputs)
+        features = inference.embed(inputs)
+        require_finite_features(features, step=first_step)
+        pseudo_labels = self._label(inference.network, features)
         is_candidate = (self.labels < 0) & ~pseudo_labels.unreachable.cpu()
         n_candidates = int(is_candidate.sum())
         n_steps = min(self._epoch_steps(n_candidates), self.steps - first_step)
@@ -82,6 +85,7 @@ class LaplaceNet:
             is_candidate,
             pseudo_labels,
             weights=self._weights(pseudo_labels),
+            mean_cosine=mean_cosine(features),
         )
 
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
@@ -114,11 +118,10 @@ class LaplaceNet:
             logits, batch.targets, batch.partners, weight=batch.mix_weight, weights=batch.weights
         )
 
-    def _label(self, inference: Inference, inputs: Tensor) -> PseudoLabels:
-        features = inference.embed(inputs)
+    def _label(self, network: Network, features: Float[Tensor, "n d"]) -> PseudoLabels:
         if self.config.label_source == "graph":
             return pseudo_label(features, self.labels, self.graph, n_classes=self.n_classes)
-        return network_labels(inference.network, features, self.labels)
+        return network_labels(network, features, self.labels)
 
     def _weights(self, pseudo_labels: PseudoLabels) -> Float[Tensor, " n"] | None:
         if not self.config.class_weighting:

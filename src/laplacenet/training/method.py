@@ -20,6 +20,7 @@ class EpochPlan:
     """One epoch: its number, its steps, the label each image has in it, and which images may be drawn unlabeled.
 
     `weights` are those of the images in the loss: in every epoch of a run or, where all count alike, in none.
+    `mean_cosine` is that between the features that were labeled; near 1 they have collapsed.
     """
 
     index: int
@@ -30,6 +31,7 @@ class EpochPlan:
     is_candidate: Bool[Tensor, " n"]
     pseudo_labels: PseudoLabels | None = None
     weights: Float[Tensor, " n"] | None = None
+    mean_cosine: float | None = None
 
     @property
     def end_step(self) -> int:

@@ -4,6 +4,7 @@ On a GPU the step is compiled once, captured once for each batch shape and from 
 depends on the host. A counter on the device selects the step's row of a block that was drawn ahead.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ WARM_UP_STEPS = 3  # before a capture: compilation and the choice of convolution
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how steps run; all but the device concerns GPUs only.
+    """Where and how steps run, and how often a run is saved; nothing here changes what it learns.
 
+    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. The rest concerns GPUs only:
     `compile` hands the loss to torch's compiler and `capture` replays a step as one graph. `resident_bytes` limits the
     data held on the device (by default half of its free memory); what is larger is streamed.
     """
@@ -34,6 +36,7 @@ class Execution:
     compile: bool = True
     capture: bool = True
     resident_bytes: int | None = None
+    checkpoint_every_s: float = 60.0
 
     @property
     def compiles(self) -> bool:
@@ -96,6 +99,14 @@ class Stepper:
         for _ in range(len(block)):
             captured.replay()
             yield
+
+    @property
+    def is_on_host(self) -> bool:
+        return self.device.type == "cpu"
+
+    def is_known_to_diverge(self) -> bool:
+        """Looked at after every step on a CPU; a GPU would have to be waited for, so there it is not known."""
+        return self.is_on_host and not math.isfinite(float(self.loss_sum))
 
     def momentum(self) -> dict[str, Tensor]:
         state = self.optimizer.state

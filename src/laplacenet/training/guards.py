@@ -1,0 +1,39 @@
+"""What ends a run rather than spoil it, numbers that are no longer finite; and what tells of a collapse."""
+
+from collections.abc import Mapping
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from laplacenet.runtime import RunError
+
+SAMPLE = 500
+
+
+class DivergedError(RunError):
+    """A loss, a feature or a weight is no longer a number; what was saved before is still good."""
+
+
+def require_finite_features(features: Float[Tensor, "n d"], *, step: int) -> None:
+    """Once a label pass, where the device waits for the host anyway."""
+    n_bad = int((~features.isfinite().all(dim=1)).sum())
+    if n_bad:
+        raise DivergedError(
+            f"features of {n_bad} of {len(features)} inputs are not finite at step {step} (a lower train.lr may help)"
+        )
+
+
+def require_finite_weights(tensors: Mapping[str, Tensor], *, step: int) -> None:
+    """Before they are saved: the last step's loss may still be finite when its gradients are not."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise DivergedError(f"{name} is not finite at step {step} (a lower train.lr may help)")
+
+
+def mean_cosine(features: Float[Tensor, "n d"]) -> float:
+    """Between all pairs of some 500 rows, evenly spread: 1 where every input has the same embedding."""
+    sample = functional.normalize(features[:: max(1, len(features) // SAMPLE)].double(), dim=1)
+    n = len(sample)
+    # the square of the sum holds every ordered pair and, once each, the rows with themselves
+    return float((sample.sum(dim=0).square().sum() - sample.square().sum()) / max(1, n * (n - 1)))
