@@ -42,16 +42,17 @@ def predictions(
         yield from (entry for entry in named if isinstance(entry, Skipped))
         images = [entry for entry in named if not isinstance(entry, Skipped)]
         if images:
-            yield from judged(inference, images, description.class_names)
+            yield from judged(inference, images, description)
 
 
 def judged(
-    inference: Inference, images: Sequence[tuple[str, UInt8[Tensor, "c h w"]]], class_names: tuple[str, ...]
+    inference: Inference, images: Sequence[tuple[str, UInt8[Tensor, "c h w"]]], description: ModelDescription
 ) -> Iterator[Prediction]:
-    scores = inference.logits(torch.stack([image for _, image in images])).softmax(dim=1)
+    logits = inference.logits(torch.stack([image for _, image in images]))
+    scores = (logits / description.temperature).softmax(dim=1)
     confidences, labels = scores.max(dim=1)
     for (name, _), label, confidence in zip(images, labels.tolist(), confidences.tolist(), strict=True):
-        yield Prediction(name, class_names[label], confidence)
+        yield Prediction(name, description.class_names[label], confidence)
 
 
 def pictures(paths: Iterable[Path], shape: tuple[int, ...]) -> Iterator[tuple[str, UInt8[Tensor, "c h w"]] | Skipped]:

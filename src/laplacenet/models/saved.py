@@ -23,12 +23,16 @@ HASH_OF_WEIGHTS = "hash of " + WEIGHTS
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What must be known of a network beside its weights: how it is built and what it reads and says."""
+    """What must be known of a network beside its weights: how it is built and what it reads and says.
+
+    Its logits are divided by `temperature` before they become probabilities.
+    """
 
     model: ModelConfig
     input_shape: tuple[int, ...]
     class_names: tuple[str, ...]
     statistics: ChannelStatistics | None
+    temperature: float = 1.0
 
     def build(self, *, seed: int = 0) -> Network:
         return build_model(
@@ -71,6 +75,7 @@ def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
             input_shape=tuple(int(side) for side in found["input_shape"]),
             class_names=tuple(str(name) for name in found["class_names"]),
             statistics=statistics and ChannelStatistics(mean=tuple(statistics["mean"]), std=tuple(statistics["std"])),
+            temperature=float(found.get("temperature", 1.0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{source}: not the description of a model ({error})") from error
