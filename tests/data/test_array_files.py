@@ -68,7 +68,9 @@ def test_images_without_labels_are_all_unknown(tmp_path: Path) -> None:
     ("arrays", "complaint"),
     [
         ({"pictures": pictures(2, 5, 5)}, "expected arrays named images, labels"),
-        ({"images": pictures(2, 5, 5) / 255}, "images must be uint8, 0 to 255; got float64"),
+        ({"images": pictures(2, 5, 5) - 128.0}, "must lie between 0 and 255, or 0 and 1; got "),
+        ({"images": np.full((2, 5, 5), np.nan)}, "got nan to nan"),
+        ({"images": np.full((2, 5, 5), "x")}, "images must be numbers, best uint8; got <U1"),
         ({"images": pictures(2, 5)}, r"with 1 or 3 channels; got \(2, 5\)"),
         ({"images": pictures(2, 5, 5, 4)}, r"got \(2, 5, 5, 4\)"),
         ({"images": pictures(0, 5, 5)}, "holds no images"),

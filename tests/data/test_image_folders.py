@@ -133,7 +133,7 @@ def test_the_default_size_follows_the_median_picture(tmp_path: Path, sizes: list
 def test_a_given_size_is_used_and_nonsense_refused(tmp_path: Path) -> None:
     save(tmp_path / "a.png", noise(50, 40))
     assert train_of(load_dataset(tmp_path, size=20)).images.shape[2:] == (20, 20)
-    with pytest.raises(InputError, match="size must be a positive number of pixels; got 0"):
+    with pytest.raises(InputError, match="size must be a positive number of pixels, at most 1024; got 0"):
         load_dataset(tmp_path, size=0)
 
 

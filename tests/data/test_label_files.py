@@ -40,7 +40,7 @@ def test_labels_are_found_however_the_list_is_written(tmp_path: Path, text: str)
 
 def test_a_bare_name_is_enough_where_it_is_unique(tmp_path: Path) -> None:
     assert labels_of(tmp_path, "b.jpg,cat\n")[0] == [-1, 0, -1, -1]
-    with pytest.raises(InputError, match=r"line 1: 2 images are called 'c\.jpg'; give the path with its sub-folder"):
+    with pytest.raises(InputError, match=r"line 1: 2 images are called 'c\.jpg' \(cats/c\.jpg, dogs/c\.jpg\)"):
         labels_of(tmp_path, "c.jpg,cat\n")
 
 
@@ -63,7 +63,7 @@ def test_numbers_are_ordered_as_numbers(tmp_path: Path) -> None:
 
 def test_a_file_may_stand_twice_but_not_in_two_classes(tmp_path: Path) -> None:
     assert labels_of(tmp_path, "a.jpg,cat\na.jpg,cat\n")[0] == [0, -1, -1, -1]
-    with pytest.raises(InputError, match=r"line 2: \./a\.jpg is 'dog' here and 'cat' above"):
+    with pytest.raises(InputError, match=r"line 2: \./a\.jpg is 'dog' here and 'cat' in line 1"):
         labels_of(tmp_path, "a.jpg,cat\n./a.jpg,dog\n")
 
 
@@ -73,7 +73,7 @@ def test_a_file_may_stand_twice_but_not_in_two_classes(tmp_path: Path) -> None:
         ("", r"no labels; expected lines such as a\.jpg,cat"),
         ("file,label\n", "no labels"),
         ("a.jpg,\n", "no labels"),
-        ("a.jpg\n", r"line 1: expected a file name and a label; got 'a\.jpg'"),
+        ("a.jpg\n", r"line 1: expected a file name and a label, with a comma, semicolon or tab between; got 'a"),
         ("a.jpg,cat\nghost.jpg,cat\n", r"labels\.csv, line 2: 'ghost\.jpg' is not among"),
         ("a.jpg,cat\nbirds/c.jpg,cat\n", "is not among"),
     ],

@@ -142,7 +142,7 @@ def test_files_that_are_missing_or_no_text_are_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"{name}: no such file"):
             read_split(tmp_path / name, n=5)
     (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"b\.txt: not a text file"):
+    with pytest.raises(InputError, match=r"b\.txt: not a text in UTF-8, nor in UTF-16"):
         read_split(tmp_path / "b.txt", n=5)
     (tmp_path / "folder.txt").mkdir()
     with pytest.raises(InputError, match=r"folder\.txt: cannot be read"):

@@ -1,9 +1,12 @@
 """Images as uint8 tensors, and who may see which label."""
 
 from laplacenet.data.cache import MemoryMappedImages
+from laplacenet.data.classes import label_notes
+from laplacenet.data.collection import Collection, read_collection
 from laplacenet.data.dataset import Dataset, Skipped, require_images
 from laplacenet.data.embedded import two_moons
 from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, channel_statistics
+from laplacenet.data.judges import read_judges
 from laplacenet.data.label_files import read_labels
 from laplacenet.data.load import DATASET_NAMES, load_dataset
 from laplacenet.data.split_files import holds_row_numbers, read_split
@@ -15,6 +18,7 @@ __all__ = [
     "DATASET_NAMES",
     "UNKNOWN",
     "ChannelStatistics",
+    "Collection",
     "Dataset",
     "ImageSet",
     "MemoryMappedImages",
@@ -28,7 +32,10 @@ __all__ = [
     "describe",
     "hide_labels",
     "holds_row_numbers",
+    "label_notes",
     "load_dataset",
+    "read_collection",
+    "read_judges",
     "read_labels",
     "read_split",
     "require_images",

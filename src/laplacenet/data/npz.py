@@ -1,30 +1,102 @@
-"""Opening `.npz` files without ever running what is in them."""
+"""Reading `.npz` and `.npy` files without running what is in them and without believing what their headers say."""
 
 import contextlib
+import math
+import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from jaxtyping import Shaped
 
+from laplacenet.data.regular_files import open_regular, reason_of
 from laplacenet.runtime import InputError
+
+NPY = ".npy"
+NPY_MAGIC = b"\x93NUMPY"
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what numpy writes
+LARGEST_SHARE_OF_MEMORY = 0.5
+MEMORY_FILE = Path("/proc/meminfo")
+DAMAGE = (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @contextlib.contextmanager
-def open_npz(path: Path) -> Iterator[Any]:
-    """The file's arrays by name, each read when it is asked for; pickled objects are refused."""
+def open_npz(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The file's arrays by name, each read when it is asked for; what is no plain array is refused."""
+    with _named_errors(path, ".npz file of plain arrays"), open_regular(path) as file:
+        if file.read(len(NPY_MAGIC)) == NPY_MAGIC:
+            raise InputError(f"{path}: holds a single array; expected an .npz file (numpy.savez)")
+        with zipfile.ZipFile(file) as archive:
+            yield _Arrays(archive)
+
+
+def read_npy(path: Path) -> Shaped[np.ndarray, "..."]:
+    """The one array in a `.npy` file."""
+    with _named_errors(path, ".npy file of a plain array"), open_regular(path) as file:
+        return _read_array(file, n_bytes=os.fstat(file.fileno()).st_size)
+
+
+@contextlib.contextmanager
+def _named_errors(path: Path, expected: str) -> Iterator[None]:
     try:
-        with path.open("rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: holds a single array; expected an .npz file (numpy.savez)")
-            with arrays:
-                yield arrays
+        yield
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(
-            f"{path}: not a readable .npz file of plain arrays ({' '.join(str(error).split())})"
-        ) from error
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable {expected} ({reason_of(error)})") from error
+    except MemoryError as error:
+        raise InputError(f"{path}: too large for this machine's memory") from error
+
+
+class _Arrays(Mapping[str, Any]):
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._members = {member.filename.removesuffix(NPY): member for member in archive.infolist()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, key: str) -> Shaped[np.ndarray, "..."]:
+        member = self._members[key]
+        if member.compress_type not in COMPRESSIONS:
+            raise ValueError(f"{key} is compressed in a way that numpy does not write")
+        with self._archive.open(member) as file:
+            # zipfile never gives more than the size that the archive declares, so this bounds what a bomb can become
+            array = _read_array(file, n_bytes=member.file_size)
+            file.read(1)  # the checksum is compared when the end is reached
+            return array
+
+
+def _read_array(file: IO[bytes] | zipfile.ZipExtFile, *, n_bytes: int) -> Shaped[np.ndarray, "..."]:
+    """An array whose header agrees with the `n_bytes` that the file has; nothing is allocated before that is known."""
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded; save numbers or texts")
+    expected = math.prod(shape) * dtype.itemsize
+    if dtype.itemsize == 0 or any(length < 0 for length in shape):
+        raise ValueError(f"its header says {dtype} {shape}")
+    if expected != n_bytes - file.tell():
+        raise ValueError(f"its header says {expected} bytes of {dtype} {shape}, it has {n_bytes - file.tell()}")
+    if expected > LARGEST_SHARE_OF_MEMORY * free_memory():
+        gibibytes = 2**30
+        raise ValueError(
+            f"it would take {expected / gibibytes:.1f} GiB, more than half of the {free_memory() / gibibytes:.1f} free"
+        )
+    file.seek(0)
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def free_memory() -> int:
+    """Bytes that can be had without swapping, where the system says; else all that the machine has."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = MEMORY_FILE.read_text(encoding="ascii").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,31 +1,58 @@
-"""Rows of a CSV file as people and spreadsheets write them."""
+"""Texts and tables as people and spreadsheets write them."""
 
+import codecs
 import csv
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
+from laplacenet.data.regular_files import read_regular
 from laplacenet.runtime import InputError
+
+SEPARATORS = (",", ";", "\t")
+LARGEST_TEXT = 1 << 29
+# UTF-32's mark begins with that of UTF-16, so it is looked for first
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def read_text(path: Path) -> str:
-    """The file's text; a byte order mark, which spreadsheets like to write, is dropped."""
+    """The file's text, in UTF-8, or in what its byte order mark says; the mark is dropped."""
+    content = read_regular(path, largest=LARGEST_TEXT)
+    encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8") from error
+        raise InputError(f"{path}: {_not_text()}") from error
+    if "\0" in text:
+        raise InputError(f"{path}: {_not_text()}")
+    return text
+
+
+def _not_text() -> str:
+    return "not a text in UTF-8, nor in UTF-16 or UTF-32 with a byte order mark; save it as UTF-8"
 
 
 def read_rows(path: Path) -> list[tuple[int, list[str]]]:
     """Line number and cells of each row that is not blank; comma, semicolon or tab, as the first line has it."""
-    lines = read_text(path).splitlines()
-    first = lines[0] if lines else ""
-    delimiter = next((mark for mark in (",", ";", "\t") if mark in first), ",")
-    reader = csv.reader(lines, delimiter=delimiter)
+    text = read_text(path)
+    first = text.lstrip().partition("\n")[0]
+    separator = next((mark for mark in SEPARATORS if mark in first), ",")
+    return [(line, [cell.strip() for cell in cells]) for line, cells in split_rows(text, separator, where=path)]
+
+
+def split_rows(text: str, separator: str, *, where: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells, as they stand, of each row that is not blank."""
+    # csv splits the lines itself: a quoted name may hold a line's end; `strict` refuses a quote that never ends
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, cells
     except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file ({error})") from error
-    return [(line, cells) for line, cells in rows if any(cells)]
+        raise InputError(f"{where}, line {reader.line_num}: not a row of a table ({error})") from error

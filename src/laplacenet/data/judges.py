@@ -1,0 +1,160 @@
+"""Rows with true labels that judge what a collection led to: of its size, its channels and its classes."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from PIL import Image
+from torch import Tensor
+
+from laplacenet.data.collection import (
+    ARRAY_SUFFIXES,
+    DATA_KEYS,
+    Collection,
+    collected_labels,
+    read_array_collection,
+)
+from laplacenet.data.dataset import row_shape
+from laplacenet.data.decoding import fitted
+from laplacenet.data.folders import names_of, nothing_found
+from laplacenet.data.images import UNKNOWN, ImageSet
+from laplacenet.data.label_files import labels_by_name
+from laplacenet.data.label_vectors import LABEL_KEYS, LABEL_SUFFIXES, numbered_rows, read_row_labels
+from laplacenet.data.names import in_one_line, quoted
+from laplacenet.data.pictures import SILENCE, decode_all, one_channel
+from laplacenet.data.vectors import VectorSet
+from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.runtime import InputError, Monitor
+
+TEST_DATA_KEYS = ("test_images", "x_test", "test_embeddings", "test_features", "test_vectors", "test_x", *DATA_KEYS)
+TEST_LABEL_KEYS = ("test_labels", "y_test", "test_y", *LABEL_KEYS)
+N_CLASSES_SHOWN = 5
+
+
+def read_judges(
+    test: str | Path, collection: Collection, *, labels: str | Path | None = None, monitor: Monitor = SILENCE
+) -> Collection:
+    """The rows that `test` gives a label, numbered as the collection's classes are.
+
+    `test` is a folder with class sub-folders (or with the label file `labels`), an `.npz` or `.npy` file with labels in
+    it or in `labels`, or a label file for the collection's own rows. A row whose label the collection was given is no
+    judge and is left out, and so is one without a label; a class that the collection does not have is refused.
+    """
+    path = Path(test).expanduser()
+    label_file = None if labels is None else Path(labels).expanduser()
+    if path.is_dir():
+        return _judging_pictures(path, collection, label_file, monitor=monitor)
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        return _judging_arrays(path, collection, label_file)
+    if path.suffix.lower() in LABEL_SUFFIXES and label_file is None:
+        return _judging_rows(path, collection)
+    what = "not something to test with" if path.exists() else "no such folder or file"
+    raise InputError(f"{path}: {what}; give a folder of pictures, an .npz or .npy file, or a label file")
+
+
+def _judging_pictures(folder: Path, collection: Collection, label_file: Path | None, *, monitor: Monitor) -> Collection:
+    if not isinstance(collection.rows, ImageSet):
+        raise InputError(f"{folder}: pictures cannot judge embeddings; give an .npz or .npy file of embeddings")
+    files, skipped = find_pictures(folder)
+    if not files:
+        raise InputError(nothing_found(folder, skipped))
+    labels, class_names = collected_labels(files, folder, label_file, skipped=skipped)
+    labels = _renumbered(labels, class_names, collection, where=label_file or folder)
+    judges, notes = _fair(labels, _is_given(files, collection), where=folder)
+    files, labels = [files[row] for row in judges], labels[judges]
+    n_channels, height, width = row_shape(collection.rows)
+    images, kept, unreadable = decode_all(files, size=(width, height), monitor=monitor)
+    if not kept:
+        raise InputError(nothing_found(folder, skipped + unreadable))
+    names = names_of(files, kept)
+    rows = ImageSet(
+        one_channel(images) if n_channels == 1 else images,
+        labels[kept],
+        collection.class_names,
+        names,
+        collection.rows.statistics,
+    )
+    return Collection(rows, names, folder, (*skipped, *unreadable), notes)
+
+
+def _judging_arrays(path: Path, collection: Collection, label_file: Path | None) -> Collection:
+    found = read_array_collection(path, label_file, TEST_DATA_KEYS, TEST_LABEL_KEYS)
+    labels = _renumbered(found.labels, found.class_names, collection, where=label_file or path)
+    judges, notes = _fair(labels, torch.zeros(len(labels), dtype=torch.bool), where=path)
+    names, labels = tuple(found.names[row] for row in judges), labels[judges]
+    shape, wanted = row_shape(found.rows), row_shape(collection.rows)
+    if isinstance(found.rows, ImageSet) and isinstance(collection.rows, ImageSet):
+        images = _reshaped(found.rows.images[judges], wanted)
+        rows = ImageSet(images, labels, collection.class_names, None, collection.rows.statistics)
+        return Collection(rows, names, path, (), notes)
+    if isinstance(found.rows, VectorSet) and shape == wanted:
+        return Collection(VectorSet(found.rows.vectors[judges], labels, collection.class_names), names, path, (), notes)
+    raise InputError(f"{path}: its rows have shape {shape}; those to be judged have {wanted}")
+
+
+def _judging_rows(path: Path, collection: Collection) -> Collection:
+    if isinstance(collection.rows, ImageSet) and collection.rows.names is not None:
+        skipped = [file.path for file in collection.skipped]
+        labels, class_names = labels_by_name(path, collection.names, (), root=collection.root, skipped=skipped)
+    else:
+        labels, class_names = numbered_rows(read_row_labels(path, len(collection)), (), where=str(path))
+    labels = _renumbered(labels, class_names, collection, where=path)
+    judges, notes = _fair(labels, collection.labels >= 0, where=path)
+    names, labels, rows = tuple(collection.names[row] for row in judges), labels[judges], collection.rows
+    if isinstance(rows, ImageSet):
+        file_names = None if rows.names is None else names
+        return Collection(
+            replace(rows, images=rows.images[judges], labels=labels, names=file_names), names, path, (), notes
+        )
+    return Collection(replace(rows, vectors=rows.vectors[judges], labels=labels), names, path, (), notes)
+
+
+def _renumbered(
+    labels: Int64[Tensor, " n"], class_names: tuple[str, ...], collection: Collection, *, where: Path
+) -> Int64[Tensor, " n"]:
+    for name in class_names:
+        if name not in collection.class_names:
+            listed = ", ".join(in_one_line(known) for known in collection.class_names[:N_CLASSES_SHOWN])
+            more = ", …" if len(collection.class_names) > N_CLASSES_SHOWN else ""
+            raise InputError(f"{where}: class {quoted(name)} is not among those that have labels ({listed}{more})")
+    return torch.tensor([*map(collection.class_names.index, class_names), UNKNOWN])[labels]
+
+
+def _fair(labels: Int64[Tensor, " n"], is_given: Tensor, *, where: Path) -> tuple[list[int], tuple[str, ...]]:
+    """The rows that may judge, and how many may not."""
+    is_known = labels >= 0
+    judges = torch.nonzero(is_known & ~is_given).flatten().tolist()
+    if not judges:
+        raise InputError(f"{where}: nothing to test with; no row has a label that was not given already")
+    notes = []
+    if n_without := int((~is_known).sum()):
+        notes.append(f"{n_without} of {len(labels)} rows to test with have no label and are left out")
+    if n_given := int((is_known & is_given).sum()):
+        notes.append(f"{n_given} rows to test with are left out: their labels were given")
+    return judges, tuple(notes)
+
+
+def _is_given(files: list[PictureFile], collection: Collection) -> Tensor:
+    """Which files are pictures whose label the collection was given, under whatever name."""
+    given = [name for name, label in zip(collection.names, collection.labels.tolist(), strict=True) if label >= 0]
+    known = {os.path.realpath(collection.root / name) for name in given if collection.root.is_dir()}
+    return torch.tensor([os.path.realpath(file.path) in known for file in files])
+
+
+def _reshaped(images: UInt8[Tensor, "n c h w"], shape: tuple[int, ...]) -> UInt8[Tensor, "n c2 h2 w2"]:
+    n_channels, height, width = shape
+    if tuple(images.shape[2:]) != (height, width):
+        scaled = [fitted(Image.fromarray(_last(image)), width, height) for image in images]
+        pixels = np.stack([np.array(image).reshape(height, width, -1) for image in scaled])
+        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
+    if images.shape[1] == n_channels:
+        return images
+    return one_channel(images) if n_channels == 1 else images.expand(-1, 3, -1, -1).contiguous()
+
+
+def _last(image: UInt8[Tensor, "c h w"]) -> UInt8[np.ndarray, "..."]:
+    """As Pillow holds it: channels last, or none."""
+    return image[0].numpy() if len(image) == 1 else image.permute(1, 2, 0).contiguous().numpy()

@@ -1,0 +1,102 @@
+"""All picture files below a folder, whatever else lies there: loops of links, pipes, folders that cannot be opened."""
+
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from laplacenet.data.dataset import Skipped
+from laplacenet.data.decoding import SUFFIXES
+from laplacenet.data.names import writable
+from laplacenet.data.regular_files import KINDS, reason_of
+from laplacenet.runtime.run_folder import EXPERIMENT
+
+# files that people and systems keep beside pictures; anything else that is no picture is reported as skipped
+COMPANION_SUFFIXES = (
+    *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xml", ".yaml", ".yml", ".npy", ".npz"),
+    *(".txt", ".md", ".html", ".log", ".ini", ".db"),
+)
+PASSED_OVER = (".", "__MACOSX", "@eaDir")  # what such a name begins with is no one's picture
+
+
+@dataclass(frozen=True)
+class PictureFile:
+    """A file that should hold a picture; `name` is its path below the folder that was asked for."""
+
+    path: Path
+    name: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.name.split("/"))
+
+
+def find_pictures(folder: Path, *, leave_out: Path | None = None) -> tuple[list[PictureFile], list[Skipped]]:
+    """All picture files in the order of their names, and what could not be looked at.
+
+    Links are followed, but each folder is read once, under its own name if it has one here. Hidden files, files that
+    usually lie beside pictures, and the run folders of earlier runs are passed over; so is the folder `leave_out`.
+    """
+    walk = _Walk(folder, leave_out)
+    walk.go()
+    by_parts = sorted(walk.pictures, key=lambda picture: picture.parts)
+    return by_parts, sorted(walk.skipped, key=lambda file: file.path.split("/"))
+
+
+class _Walk:
+    def __init__(self, folder: Path, leave_out: Path | None) -> None:
+        self.pictures: list[PictureFile] = []
+        self.skipped: list[Skipped] = []
+        self.folders = deque([(folder, "")])
+        self.links: deque[tuple[Path, str]] = deque()
+        # a link to a folder above the one that was asked for would lead through everything and back
+        self.seen = {_identity(above) for above in folder.resolve().parents}
+        self.seen |= {_identity(leave_out)} if leave_out is not None and leave_out.is_dir() else set()
+
+    def go(self) -> None:
+        """Folders before links: what can be reached both ways keeps its own name."""
+        while self.folders or self.links:
+            path, name = self.folders.popleft() if self.folders else self.links.popleft()
+            try:
+                self._enter(path, name)
+            except OSError as error:
+                self.skipped.append(Skipped(name or ".", f"a folder that cannot be opened ({reason_of(error)})"))
+
+    def _enter(self, path: Path, name: str) -> None:
+        identity = _identity(path)
+        if identity in self.seen:
+            if path.is_symlink():
+                self.skipped.append(Skipped(name, "a link to a folder that is read already or lies above"))
+            return
+        self.seen.add(identity)
+        with os.scandir(path) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        if name and any(entry.name == EXPERIMENT for entry in entries):
+            return
+        for entry in entries:
+            if not entry.name.startswith(PASSED_OVER):
+                self._sort(entry, f"{name}/{writable(entry.name)}".lstrip("/"))
+
+    def _sort(self, entry: os.DirEntry[str], name: str) -> None:
+        path, suffix = Path(entry.path), Path(entry.name).suffix.lower()
+        try:
+            kind = stat.S_IFMT(entry.stat().st_mode)
+        except OSError as error:
+            if suffix not in COMPANION_SUFFIXES:
+                what = "a link that leads nowhere" if isinstance(error, FileNotFoundError) else reason_of(error)
+                self.skipped.append(Skipped(name, what))
+            return
+        if kind == stat.S_IFDIR:
+            (self.links if entry.is_symlink() else self.folders).append((path, name))
+        elif suffix in SUFFIXES and kind == stat.S_IFREG:
+            self.pictures.append(PictureFile(path, name))
+        elif suffix in SUFFIXES:
+            self.skipped.append(Skipped(name, f"{KINDS.get(kind, 'a special file')}, not a regular file"))
+        elif suffix not in COMPANION_SUFFIXES:
+            self.skipped.append(Skipped(name, f"not one of {' '.join(SUFFIXES)}"))
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
