@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from matplotlib.figure import Figure
 
 from laplacenet.experiments.claims import Claim, numbers, statements
@@ -18,6 +17,7 @@ from laplacenet.experiments.records import Record, read_records
 from laplacenet.experiments.series import RecordBook, is_of, last_error
 from laplacenet.experiments.verdicts import Finding, Verdict, schedule
 from laplacenet.reports.paper_figures import figure_3, figure_4, inline_svg, png
+from laplacenet.reports.rendering import template
 from laplacenet.reports.tables import TableView, figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
@@ -71,9 +71,9 @@ def write_report(results: Path, out: Path) -> Path:
     for name, picture_png in pictures.items():
         write_whole(out / f"{name}.png", picture_png)
     moons_uri = moons_png and f"data:image/png;base64,{base64.b64encode(moons_png).decode()}"
-    page = _template("paper.html.j2").render(**content, svgs=svgs, moons_uri=moons_uri)
+    page = template("paper.html.j2", **FILTERS).render(**content, svgs=svgs, moons_uri=moons_uri)
     write_whole(out / HTML, page.encode())
-    write_whole(out / MARKDOWN, _template("paper.md.j2").render(**content, drawn=set(pictures)).encode())
+    write_whole(out / MARKDOWN, template("paper.md.j2", **FILTERS).render(**content, drawn=set(pictures)).encode())
     return out / HTML
 
 
@@ -176,14 +176,4 @@ def unbroken(text: str) -> str:
     return re.sub(r"(?<=\d) (?=\d{3}\b|steps|±|%)|(?<=±) | (?==)|(?<==) ", "\u00a0", text)
 
 
-def _template(name: str) -> jinja2.Template:
-    """HTML is escaped by the template engine, Markdown cell by cell."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("laplacenet.reports"),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"cell": plain_cell, "unbroken": unbroken}
-    return environment.get_template(name)
+FILTERS = {"cell": plain_cell, "unbroken": unbroken}
