@@ -44,7 +44,7 @@ def test_sub_folders_are_classes_and_pictures_elsewhere_are_unknown(tmp_path: Pa
     assert collection.root == tmp_path
     assert isinstance(collection.rows, ImageSet)
     assert collection.rows.names == collection.names
-    assert collection.notes == ("dog has one label only",)
+    assert collection.notes == ("one label only is given of class 'dog'",)
 
 
 def test_folders_named_by_numbers_are_ordered_by_value(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_named_classes_are_positions_of_numbers(tmp_path: Path) -> None:
     collection = read_collection(tmp_path / "a.npz")
     assert collection.class_names == ("owl", "cat", "dog")
     assert collection.labels.tolist() == [2, -1, 0, 0, 2, 2]
-    assert collection.notes == ("cat has no label at all",)
+    assert collection.notes == ("no label is given of class 'cat'; nothing will be taken for it",)
     np.savez(tmp_path / "b.npz", X=embeddings(), y=np.array([3, 0, 0, 0, 0, 0]), class_names=["owl", "cat", "dog"])
     with pytest.raises(InputError, match="label '3' is none of the 3 class_names"):
         read_collection(tmp_path / "b.npz")

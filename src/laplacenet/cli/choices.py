@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from laplacenet.data import DATASET_NAMES, holds_row_numbers
+from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_row_numbers
 from laplacenet.experiments import DataConfig, Experiment
 from laplacenet.experiments.starts import start_for, start_named
 from laplacenet.models import ModelConfig
@@ -35,7 +35,7 @@ def chosen_experiment(
 
 
 def with_labels(data: DataConfig, labels: str, split_key: str | None) -> DataConfig:
-    """A count, row numbers in `.npz`, `.txt` or `.csv`, or file names and labels in `.csv`."""
+    """A count, row numbers in `.npz`, `.txt` or `.csv`, or file names and labels in `.csv`, `.tsv` or `.jsonl`."""
     bare = replace(data, n_labeled=None, split_file=None, split_key=None, label_file=None)
     if labels.lstrip("-").isdecimal():
         if split_key is not None:
@@ -44,9 +44,10 @@ def with_labels(data: DataConfig, labels: str, split_key: str | None) -> DataCon
     path = Path(labels).expanduser()
     if not path.is_file():
         raise InputError(
-            f"--labels {labels}: no such file; give a number of labels, a .npz or .txt split or a .csv list"
+            f"--labels {labels}: no such file; give a number of labels, a .npz or .txt split,"
+            " or a .csv, .tsv or .jsonl list"
         )
-    if path.suffix.lower() == ".csv" and not holds_row_numbers(path):
+    if path.suffix.lower() in LIST_SUFFIXES and not holds_row_numbers(path):
         return replace(bare, label_file=str(path.resolve()))
     return replace(bare, split_file=str(path.resolve()), split_key=split_key)
 

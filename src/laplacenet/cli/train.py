@@ -17,7 +17,7 @@ def train(
         typer.Option(
             metavar="N|FILE",
             help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-            "or file names and labels in .csv.",
+            "or file names and labels in .csv, .tsv or .jsonl.",
         ),
     ] = None,
     split_key: Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")] = None,
@@ -33,6 +33,7 @@ def train(
     data_dir: DataDir = None,
     download: Download = False,
     time_limit: TimeLimit = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")] = False,
 ) -> None:
     """Train LaplaceNet on a data set of which a few labels are shown.
 
@@ -48,6 +49,7 @@ def train(
     """
     from laplacenet.cli.choices import chosen_experiment, in_folder
     from laplacenet.cli.sitting import fresh_folder, say_outcome, sit_through
+    from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, prepare, read_experiment
     from laplacenet.runtime import InputError, RunFolder, choose_device
     from laplacenet.training import Execution
@@ -55,7 +57,8 @@ def train(
     execution = Execution(choose_device(device), compile=not no_compile)
     limit_s = seconds(time_limit)
     if resume is not None:
-        of_a_fresh_run = (data, labels, split_key, model, recipe, settings, seed, out, overwrite or None)
+        flags = overwrite or strict or None
+        of_a_fresh_run = (data, labels, split_key, model, recipe, settings, seed, out, flags)
         if any(option is not None for option in of_a_fresh_run):
             raise InputError("--resume takes all settings from its run folder; leave out those of a fresh run")
         folder = RunFolder.open(resume)
@@ -64,7 +67,11 @@ def train(
         experiment = chosen_experiment(data, recipe, labels=labels, split_key=split_key, model=model, seed=seed)
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = prepare(experiment, download=download)
+        if strict:
+            refuse_skipped(task.dataset.skipped)
         folder = fresh_folder(out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite)
+        if task.dataset.skipped:
+            write_skipped(folder.path / SKIPPED, task.dataset.skipped)
     outcome = sit_through(task, folder, execution=execution, limit_s=limit_s)
     if outcome is not None:
         say_outcome(outcome, folder)

@@ -7,8 +7,10 @@ from laplacenet.data.dataset import Dataset, Skipped, require_images
 from laplacenet.data.embedded import two_moons
 from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, channel_statistics
 from laplacenet.data.judges import read_judges
+from laplacenet.data.label_entries import LIST_SUFFIXES
 from laplacenet.data.label_files import read_labels
 from laplacenet.data.load import DATASET_NAMES, load_dataset
+from laplacenet.data.skipped import SKIPPED, refuse_skipped, write_skipped
 from laplacenet.data.split_files import holds_row_numbers, read_split
 from laplacenet.data.splits import Split, balanced_split, hide_labels
 from laplacenet.data.summary import Summary, data_hash, describe
@@ -16,6 +18,8 @@ from laplacenet.data.vectors import VectorSet
 
 __all__ = [
     "DATASET_NAMES",
+    "LIST_SUFFIXES",
+    "SKIPPED",
     "UNKNOWN",
     "ChannelStatistics",
     "Collection",
@@ -38,6 +42,8 @@ __all__ = [
     "read_judges",
     "read_labels",
     "read_split",
+    "refuse_skipped",
     "require_images",
     "two_moons",
+    "write_skipped",
 ]

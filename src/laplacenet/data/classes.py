@@ -8,11 +8,10 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.data.images import UNKNOWN
-from laplacenet.data.names import in_one_line, writable
+from laplacenet.data.names import quoted, writable
 from laplacenet.runtime import InputError
 
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})(?:\.0*)?")  # more digits name something, they do not count it
-N_LISTED = 5
 
 
 def known_label(text: str) -> str | None:
@@ -54,17 +53,20 @@ def numbered(
 
 def label_notes(labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> list[str]:
     """What should be known of the given labels before they are trained on: a line for each oddity."""
-    known = labels[labels >= 0].cpu()
-    counts = torch.bincount(known, minlength=len(class_names)).tolist()
+    n_given = torch.bincount(labels[labels >= 0].cpu(), minlength=len(class_names)).tolist()
     notes = []
     if len(class_names) == 1:
-        notes.append(f"there is one class only, {in_one_line(class_names[0])}; nothing can be told apart")
-    if len(known) < len(class_names):
-        notes.append(f"fewer labels than classes: {len(known)} for {len(class_names)}")
-    for what, count in (("no label at all", 0), ("one label only", 1)):
-        listed = [in_one_line(name) for name, found in zip(class_names, counts, strict=True) if found == count]
-        if listed:
-            more = f" and {len(listed) - N_LISTED} more" if len(listed) > N_LISTED else ""
-            verb = "has" if len(listed) == 1 else "have"
-            notes.append(f"{', '.join(listed[:N_LISTED])}{more} {verb} {what}")
+        notes.append(f"there is one class only, {quoted(class_names[0])}; nothing can be told apart")
+    if sum(n_given) < len(class_names):
+        notes.append(f"there are fewer labels ({sum(n_given)}) than classes ({len(class_names)})")
+    without = [name for name, n in zip(class_names, n_given, strict=True) if n == 0]
+    if without:
+        notes.append(f"no label is given of class {_first(without)}; nothing will be taken for it")
+    once = [name for name, n in zip(class_names, n_given, strict=True) if n == 1]
+    if once:
+        notes.append(f"one label only is given of class {_first(once)}")
     return notes
+
+
+def _first(names: list[str]) -> str:
+    return quoted(names[0]) + (f" and {len(names) - 1} others" if len(names) > 1 else "")

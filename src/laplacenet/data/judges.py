@@ -21,8 +21,9 @@ from laplacenet.data.dataset import row_shape
 from laplacenet.data.decoding import fitted
 from laplacenet.data.folders import names_of, nothing_found
 from laplacenet.data.images import UNKNOWN, ImageSet
+from laplacenet.data.label_entries import LIST_SUFFIXES
 from laplacenet.data.label_files import labels_by_name
-from laplacenet.data.label_vectors import LABEL_KEYS, LABEL_SUFFIXES, numbered_rows, read_row_labels
+from laplacenet.data.label_vectors import LABEL_KEYS, numbered_rows, read_row_labels
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.pictures import SILENCE, decode_all, one_channel
 from laplacenet.data.vectors import VectorSet
@@ -49,7 +50,7 @@ def read_judges(
         return _judging_pictures(path, collection, label_file, monitor=monitor)
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return _judging_arrays(path, collection, label_file)
-    if path.suffix.lower() in LABEL_SUFFIXES and label_file is None:
+    if path.suffix.lower() in LIST_SUFFIXES and label_file is None:
         return _judging_rows(path, collection)
     what = "not something to test with" if path.exists() else "no such folder or file"
     raise InputError(f"{path}: {what}; give a folder of pictures, an .npz or .npy file, or a label file")

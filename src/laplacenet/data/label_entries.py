@@ -14,12 +14,14 @@ from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.tables import SEPARATORS, read_text, split_rows
 from laplacenet.runtime import InputError
 
-NAME_HEADINGS = (
-    *("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "picture", "photo"),
-    *("name", "row", "index", "id", "image_id"),
+FILE_HEADINGS = (
+    *("path", "file", "filename", "file_name", "filepath", "file_path"),
+    *("image", "image_path", "picture", "photo", "name"),
 )
+NAME_HEADINGS = (*FILE_HEADINGS, "row", "index", "id", "image_id")
 LABEL_HEADINGS = ("label", "labels", "class", "class_name", "category", "target", "y")
 JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
+LIST_SUFFIXES = (".csv", ".tsv", ".txt", *JSON_LINES_SUFFIXES)
 N_SAMPLED = 100
 N_KEYS_SHOWN = 6
 
@@ -43,9 +45,13 @@ class Finder(Protocol):
 def read_entries(path: Path, finder: Finder) -> list[LabelEntry]:
     """The lines with a label in a CSV, TSV (also with semicolons) or JSON-lines file; a heading is allowed."""
     text = read_text(path)
-    if path.suffix.lower() in JSON_LINES_SUFFIXES or text.lstrip().startswith("{"):
+    if is_json_lines(path, text):
         return _json_entries(text, where=path)
     return _table_entries(_best_split(text, finder, where=path), finder, where=path)
+
+
+def is_json_lines(path: Path, text: str) -> bool:
+    return path.suffix.lower() in JSON_LINES_SUFFIXES or text.lstrip().startswith("{")
 
 
 def _json_entries(text: str, *, where: Path) -> list[LabelEntry]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from laplacenet.data.classes import known_label, numbered
 from laplacenet.data.images import UNKNOWN
-from laplacenet.data.label_entries import LABEL_HEADINGS, read_entries
+from laplacenet.data.label_entries import LABEL_HEADINGS, LIST_SUFFIXES, is_json_lines, read_entries
 from laplacenet.data.label_files import agreed
 from laplacenet.data.names import quoted
 from laplacenet.data.npz import open_npz, read_npy
@@ -18,7 +18,7 @@ from laplacenet.data.tables import SEPARATORS, read_text
 from laplacenet.runtime import InputError
 
 LABEL_KEYS = ("labels", "label", "y_train", "y", "targets", "target")
-LABEL_SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+LABEL_SUFFIXES = (".npy", ".npz", *LIST_SUFFIXES)
 _ROW = re.compile(r"(?:row )?([0-9]{1,18})")
 
 
@@ -48,7 +48,7 @@ def read_row_labels(path: Path, n: int) -> list[str | None]:
             vector = arrays[key]
         return vector_labels(vector, n, where=f"{path}: {key}")
     text = read_text(path)
-    is_one_column = not any(mark in text for mark in SEPARATORS) and not text.lstrip().startswith("{")
+    is_one_column = not any(mark in text for mark in SEPARATORS) and not is_json_lines(path, text)
     return _line_labels(text, n, where=path) if is_one_column else _numbered_labels(path, n)
 
 

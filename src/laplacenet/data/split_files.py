@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from laplacenet.data.label_entries import FILE_HEADINGS, is_json_lines
+from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.npz import open_npz
 from laplacenet.data.splits import Split
 from laplacenet.data.tables import read_rows, read_text
 from laplacenet.runtime import InputError
 
 N_KEYS_SHOWN = 5
+MOST_DIGITS = 18  # more do not fit into 64 bits
 
 
 def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
@@ -41,9 +44,13 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
 
 
 def holds_row_numbers(path: Path) -> bool:
-    """Whether a CSV file is a split: it has a column `index`, or one column only; else it lists names and labels."""
+    """Whether a text is a split: a column `index` and none of files, or one column only; else it lists labels."""
+    if is_json_lines(path, read_text(path)):
+        return False
     rows = [cells for _, cells in read_rows(path)]
-    return bool(rows) and ("index" in [cell.lower() for cell in rows[0]] or all(len(cells) == 1 for cells in rows))
+    heading = [cell.lower() for cell in rows[0]] if rows else []
+    names_rows = "index" in heading and not any(word in heading for word in FILE_HEADINGS)
+    return bool(rows) and (names_rows or all(len(cells) == 1 for cells in rows))
 
 
 def _rows_of_npz(path: Path, key: str | None) -> list[int]:
@@ -51,7 +58,7 @@ def _rows_of_npz(path: Path, key: str | None) -> list[int]:
         keys = list(arrays.keys())
         chosen = keys[0] if key is None and len(keys) == 1 else key
         if chosen is None or chosen not in keys:
-            shown = ", ".join(keys[:N_KEYS_SHOWN]) + (", …" if len(keys) > N_KEYS_SHOWN else "")
+            shown = ", ".join(map(in_one_line, keys[:N_KEYS_SHOWN])) + (", …" if len(keys) > N_KEYS_SHOWN else "")
             asked = "holds several splits; name one" if key is None else f"no split {key!r}"
             raise InputError(f"{path}: {asked}; its {len(keys)} keys are {shown}")
         rows = arrays[chosen]
@@ -73,11 +80,12 @@ def _row_numbers(cells: Iterable[tuple[int, str]], *, where: Path) -> list[int]:
     numbers = []
     for line, cell in cells:
         if cell.strip() and not _is_integer(cell):
-            raise InputError(f"{where}, line {line}: {cell.strip()!r} is not a row number")
+            raise InputError(f"{where}, line {line}: {quoted(cell.strip())} is not a row number")
         if cell.strip():
             numbers.append(int(cell))
     return numbers
 
 
 def _is_integer(cell: str) -> bool:
-    return cell.strip().removeprefix("-").isdecimal()
+    digits = cell.strip().removeprefix("-")
+    return digits.isdecimal() and len(digits) <= MOST_DIGITS

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from laplacenet.data.dataset import Dataset, Skipped, row_shape
 from laplacenet.data.images import ChannelStatistics, ImageSet
+from laplacenet.data.names import in_one_line
 from laplacenet.data.vectors import VectorSet
 
 BLOCK = 4096
@@ -63,19 +64,20 @@ class Summary:
         return f"{'grey' if channels == 1 else 'color'} images {width}×{height}"
 
     def _classes(self) -> list[str]:
-        if len(self.class_names) > N_CLASSES_LISTED:
-            return [f"classes: {', '.join(self.class_names[:N_CLASSES_LISTED])}, …"]
-        width = max((len(name) for name in self.class_names), default=0)
+        names = [in_one_line(name) for name in self.class_names]
+        if len(names) > N_CLASSES_LISTED:
+            return [f"classes: {', '.join(names[:N_CLASSES_LISTED])}, …"]
+        width = max((len(name) for name in names), default=0)
         parts = [part for part in (self.train, self.test) if part is not None]
         return [
             f"  {name:{width}}" + "".join(f" {part.n_per_class[number]:>7}" for part in parts)
-            for number, name in enumerate(self.class_names)
+            for number, name in enumerate(names)
         ]
 
     def _skipped(self) -> list[str]:
         if not self.skipped:
             return []
-        listed = [f"  {file.path}: {file.reason}" for file in self.skipped[:N_SKIPPED_LISTED]]
+        listed = [f"  {in_one_line(file.path)}: {file.reason}" for file in self.skipped[:N_SKIPPED_LISTED]]
         more = len(self.skipped) - len(listed)
         return [f"skipped: {len(self.skipped)} files", *listed] + ([f"  and {more} more"] if more else [])
 

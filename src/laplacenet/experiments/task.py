@@ -9,16 +9,19 @@ from torch import Tensor
 
 from laplacenet.data import (
     DATASET_NAMES,
+    SKIPPED,
     UNKNOWN,
     Dataset,
     ImageSet,
     VectorSet,
     balanced_split,
     hide_labels,
+    label_notes,
     load_dataset,
     read_labels,
     read_split,
 )
+from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.models import ModelDescription, Network
 from laplacenet.runtime import InputError, stream_seed
@@ -83,14 +86,15 @@ class Task:
         config, method, notes = self.experiment.train, self.method, []
         skipped = self.dataset.skipped
         if skipped:
-            notes.append(f"{len(skipped)} files were skipped; the first, {skipped[0].path}: {skipped[0].reason}")
+            first = f"{in_one_line(skipped[0].path)}: {skipped[0].reason}"
+            notes.append(f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
         wanted = wanted_supervised_steps(config, self.n_labeled)
         if config.label_source != "none" and wanted > method.supervised_steps:
             notes.append(
                 f"the supervised start is cut from {wanted} to {method.supervised_steps} steps,"
                 f" a fifth of the {config.steps} in all"
             )
-        return notes
+        return [*notes, *label_notes(self.given_labels, self.class_names)]
 
 
 def prepare(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
@@ -101,7 +105,7 @@ def prepare(experiment: Experiment, *, data_folder: Path | None = None, download
     data = experiment.data
     name = found_in(data_folder, data.name) if data_folder is not None else data.name
     dataset = load_dataset(name, folder=data_folder or data.folder, size=data.size, download=download)
-    given_labels, class_names = visible_labels(dataset.train, data, seed=experiment.seed)
+    given_labels, class_names = visible_labels(dataset, data, root=Path(name).expanduser(), seed=experiment.seed)
     if not class_names:
         raise InputError(
             f"{data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
@@ -129,13 +133,15 @@ def found_in(folder: Path, name: str) -> str:
 
 
 def visible_labels(
-    train: ImageSet | VectorSet, data: DataConfig, *, seed: int
+    dataset: Dataset, data: DataConfig, *, root: Path, seed: int
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
     """The labels that training may see, −1 for all others, and the names of the classes."""
+    train = dataset.train
     if data.label_file is not None:
         if not isinstance(train, ImageSet):
             raise InputError(f"{data.label_file}: labels by file name need a folder of pictures, not {data.name}")
-        return read_labels(data.label_file, train)
+        skipped = [file.path for file in dataset.skipped]
+        return read_labels(data.label_file, train, root=root if root.is_dir() else None, skipped=skipped)
     if data.split_file is not None:
         split = read_split(data.split_file, data.split_key, n=len(train))
     elif data.n_labeled is not None:
