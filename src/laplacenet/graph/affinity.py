@@ -1,12 +1,11 @@
 """The weighted graph over the points: W, its degrees, its normalized form 𝒲, and the Laplacian energy."""
 
-import warnings
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from laplacenet.graph.neighbors import Neighbors
+from laplacenet.graph.sparse import compressed_rows, row_indices
 
 
 @torch.no_grad()
@@ -35,24 +34,7 @@ def csr_matrix(
     """The n × n matrix with these entries, sorted by row; 32-bit indices where they fit, for they multiply faster."""
     index_type = torch.int32 if max(n, len(values)) < 2**31 else torch.int64
     starts = torch.searchsorted(rows, torch.arange(n + 1, device=rows.device))
-    return _csr(starts.to(index_type), columns.to(index_type), values)
-
-
-def _csr(starts: Int[Tensor, " rows"], columns: Int[Tensor, " nnz"], values: Float[Tensor, " nnz"]) -> Tensor:
-    n = len(starts) - 1
-    with warnings.catch_warnings():
-        # Said once per process: that CSR is beta (products are checked against dense ones in the tests) and that
-        # invariants go unchecked (they hold by construction).
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state", category=UserWarning)
-        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly", category=UserWarning)
-        return torch.sparse_csr_tensor(starts, columns, values, size=(n, n), check_invariants=False)
-
-
-def row_indices(W: Float[Tensor, "n n"]) -> Int[Tensor, " nnz"]:
-    """The row of every stored entry."""
-    starts = W.crow_indices()
-    rows = torch.arange(len(starts) - 1, device=W.device)
-    return torch.repeat_interleave(rows, starts.diff(), output_size=len(W.values()))
+    return compressed_rows(starts.to(index_type), columns.to(index_type), values, n_columns=n)
 
 
 def degrees(W: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
@@ -66,7 +48,7 @@ def normalize(W: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
     degree = degrees(W)
     scale = torch.where(degree > 0, degree.rsqrt(), 0)
     values = W.values() * scale[row_indices(W)] * scale[W.col_indices()]
-    return _csr(W.crow_indices(), W.col_indices(), values)
+    return compressed_rows(W.crow_indices(), W.col_indices(), values, n_columns=W.shape[1])
 
 
 @torch.no_grad()

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laplacenet.graph.neighbors import Neighbors, exact_rows, nearest_neighbors
+from laplacenet.graph.blocked_search import exact_rows
+from laplacenet.graph.neighbors import Neighbors, nearest_neighbors
 from laplacenet.runtime import stream
 
 TARGET_RECALL = 0.96

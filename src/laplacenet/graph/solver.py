@@ -7,12 +7,14 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from laplacenet.graph.arrays import Array, as_floating
+from laplacenet.runtime.threads import by_pieces
 
 # A look at the residuals makes the host wait for the device: dear on a GPU, free on a CPU. A class that has
 # converged is frozen, so looking late changes no result.
 ITERATIONS_PER_LOOK = {"cpu": 1, "cuda": 8}
 # On a CPU the product is bound by its cache, so only so many classes are solved at a time.
 CPU_BLOCK_BYTES = 1 << 22
+LINE = 16  # classes whose values fill one line of the cache, so that a neighbor is read at once
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,12 @@ def solve(
     Y = Y.to(W_normalized.dtype)
     n_at_once = Y.shape[1]
     if Y.device.type == "cpu":
-        n_at_once = max(16, CPU_BLOCK_BYTES // (len(Y) * Y.element_size()))
-    blocks = [
-        _conjugate_gradients(W_normalized, block.contiguous(), gamma=gamma, tol=tol, max_iterations=max_iterations)
-        for block in torch.split(Y, n_at_once, dim=1)
-    ]
+        n_at_once = LINE * max(1, CPU_BLOCK_BYTES // (len(Y) * Y.element_size() * LINE))
+
+    def solve_some(some: Float[Tensor, "n some"]) -> Solution:
+        return _conjugate_gradients(W_normalized, some, gamma=gamma, tol=tol, max_iterations=max_iterations)
+
+    blocks = by_pieces(solve_some, [some.contiguous() for some in torch.split(Y, n_at_once, dim=1)])
     return Solution(
         torch.cat([block.F for block in blocks], dim=1),
         max(block.n_iterations for block in blocks),
