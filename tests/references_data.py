@@ -1,13 +1,16 @@
-"""Tiny CIFAR files in the official layout, pickled as Python 2 did: written opcode by opcode."""
+"""Tiny CIFAR files in the official layout, pickled as Python 2 did, opcode by opcode; a JPEG written block by block."""
 
 import io
 import pickle
+import re
 import struct
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 
 def python2_pickle(value: Any) -> bytes:
@@ -95,3 +98,36 @@ def write_archive(path: Path, members: dict[str, bytes]) -> Path:
 
 def archive_of(folder: str, files: dict) -> dict[str, bytes]:
     return {f"{folder}/{name}": python2_pickle(content) for name, content in files.items()}
+
+
+def flat_jpeg(side: int, *, n_blocks: int | None = None, progressive: bool = False) -> bytes:
+    """A grey JPEG of any size without ever holding its pixels: every block of 8×8 is the same six bits, 00 1010."""
+    small = io.BytesIO()
+    Image.new("L", (8, 8), 128).save(small, "JPEG", progressive=progressive)
+    content = small.getvalue()
+    frame = content.index(b"\xff\xc2" if progressive else b"\xff\xc0")
+    content = content[: frame + 5] + struct.pack(">HH", side, side) + content[frame + 9 :]
+    scan = content.index(b"\xff\xda")
+    (length,) = struct.unpack(">H", content[scan + 2 : scan + 4])
+    blocks = ((side + 7) // 8) ** 2 if n_blocks is None else n_blocks
+    return content[: scan + 2 + length] + bytes([0x28, 0xA2, 0x8A]) * ((blocks + 3) // 4) + b"\xff\xd9"
+
+
+def enlarged(content: bytes, side: int) -> bytes:
+    """A PNG, BMP, GIF or TIFF file with another width and height in its header, and the data that it had."""
+    little = side.to_bytes(4, "little")
+    if content.startswith(b"\x89PNG"):
+        header = b"IHDR" + side.to_bytes(4, "big") * 2 + content[24:29]
+        return content[:12] + header + zlib.crc32(header).to_bytes(4, "big") + content[33:]
+    if content.startswith(b"BM"):
+        return content[:18] + little * 2 + content[26:]
+    if content.startswith(b"GIF"):
+        return content[:6] + little[:2] * 2 + content[10:]
+    for tag in (256, 257):
+        content = re.sub(
+            re.escape(struct.pack("<H", tag)) + rb"[\x03\x04]\0\x01\0\0\0....",
+            lambda _, tag=tag: struct.pack("<HHI", tag, 4, 1) + little,
+            content,
+            flags=re.DOTALL,
+        )
+    return content

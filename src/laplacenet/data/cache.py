@@ -1,6 +1,7 @@
 """Image sets that stay on disk: one raw uint8 file that the system maps into memory page by page."""
 
 import json
+import math
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from laplacenet.data.images import ChannelStatistics, ImageSet
+from laplacenet.data.npz import read_npy
 from laplacenet.runtime import InputError
 
 IMAGES_FILE, LABELS_FILE, HEADER_FILE = "images.u8", "labels.npy", "header.json"
@@ -42,12 +44,12 @@ class MemoryMappedImages:
             shape = tuple(int(length) for length in header["shape"])
             statistics = ChannelStatistics(tuple(header["statistics"]["mean"]), tuple(header["statistics"]["std"]))
             class_names, names = tuple(header["class_names"]), header["names"]
-            labels = torch.from_numpy(np.load(self.folder / LABELS_FILE, allow_pickle=False))
+            labels = torch.from_numpy(read_npy(self.folder / LABELS_FILE))
             n_bytes = (self.folder / IMAGES_FILE).stat().st_size
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, InputError) as error:
             raise InputError(f"{self.folder}: not a complete image cache; delete it and write it again") from error
-        if n_bytes != int(np.prod(shape)):
-            raise InputError(f"{self.folder / IMAGES_FILE}: {n_bytes} bytes, its header says {int(np.prod(shape))}")
+        if n_bytes != math.prod(shape) or any(length < 1 for length in shape):
+            raise InputError(f"{self.folder / IMAGES_FILE}: {n_bytes} bytes, its header says {math.prod(shape)}")
         images = torch.from_file(str(self.folder / IMAGES_FILE), shared=False, size=n_bytes, dtype=torch.uint8)
         return ImageSet(images.reshape(shape), labels, class_names, None if names is None else tuple(names), statistics)
 

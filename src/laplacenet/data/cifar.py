@@ -15,9 +15,11 @@ from laplacenet.data.dataset import Dataset
 from laplacenet.data.download import download
 from laplacenet.data.images import ImageSet
 from laplacenet.data.pickles import read_array_pickle
+from laplacenet.data.regular_files import read_regular
 from laplacenet.runtime import InputError
 
 N_PIXELS = 3 * 32 * 32
+LARGEST_FILE = 1 << 29  # the largest real one has 155 million bytes
 
 
 @dataclass(frozen=True)
@@ -110,14 +112,7 @@ def _read_folder(layout: CifarLayout, folder: Path) -> Iterator[tuple[str, dict[
     for name in layout.files:
         path = folder / name
         if path.is_file():
-            yield name, read_array_pickle(_read_bytes(path), where=str(path))
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+            yield name, read_array_pickle(read_regular(path, largest=LARGEST_FILE), where=str(path))
 
 
 def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -126,12 +121,14 @@ def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dic
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
+                if member.size > LARGEST_FILE:
+                    raise InputError(f"{archive}/{member.name}: {member.size} bytes; at most {LARGEST_FILE} are read")
                 file = tar.extractfile(member) if member.isreg() and member.name in wanted else None
                 if file is not None:
                     with file:
                         pickled = file.read()
                     yield wanted[member.name], read_array_pickle(pickled, where=f"{archive}/{member.name}")
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
         raise InputError(f"{archive}: damaged or cut off ({error}); delete it and fetch it again") from error
 
 

@@ -75,9 +75,7 @@ class _Arrays(Mapping[str, Any]):
 
 def _read_array(file: IO[bytes] | zipfile.ZipExtFile, *, n_bytes: int) -> Shaped[np.ndarray, "..."]:
     """An array whose header agrees with the `n_bytes` that the file has; nothing is allocated before that is known."""
-    version = np.lib.format.read_magic(file)
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read_header(file)
+    shape, dtype = _read_header(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded; save numbers or texts")
     expected = math.prod(shape) * dtype.itemsize
@@ -92,6 +90,18 @@ def _read_array(file: IO[bytes] | zipfile.ZipExtFile, *, n_bytes: int) -> Shaped
         )
     file.seek(0)
     return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _read_header(file: IO[bytes] | zipfile.ZipExtFile) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        raise
+    except Exception as error:  # numpy parses a header as a Python literal, which fails in as many ways as Python has
+        raise ValueError(f"its header is damaged ({type(error).__name__})") from error
+    return shape, dtype
 
 
 def free_memory() -> int:
