@@ -127,7 +127,7 @@ def test_predictions_are_a_table_of_files_labels_and_confidences(shell: Shell) -
     (pictures / "broken.png").write_bytes(b"not a picture")
     said = shell.succeeds("predict", "run", "pictures")
     rows = list(csv.DictReader(said.out.splitlines()))
-    assert [Path(row["file"]).name for row in rows] == ["0.png", "1.png", "2.png"]
+    assert [Path(row["path"]).name for row in rows] == ["0.png", "1.png", "2.png"]
     assert all(row["label"] in "012" and 1 / 3 <= float(row["confidence"]) <= 1 for row in rows)
     assert "broken.png: skipped" in said.err
     shell.succeeds("predict", "run", pictures / "1.png", "--out", "one.jsonl")
@@ -182,4 +182,4 @@ def test_the_examples_in_the_help_texts_work(shell: Shell) -> None:
         for arguments in examples(shell.succeeds(command, "--help").out):
             short = ("--set", "train.steps=2") if command == "train" else ()
             shell.succeeds(*arguments, *short)
-    assert (shell.folder / "labels.csv").read_text().startswith("file,label,confidence\nphotos/a.jpg,")
+    assert (shell.folder / "labels.csv").read_text().startswith("path,label,confidence,margin\nphotos/a.jpg,")

@@ -22,6 +22,8 @@ from laplacenet.cli.bench import bench
 from laplacenet.cli.data import data
 from laplacenet.cli.demo import demo
 from laplacenet.cli.evaluate import evaluate
+from laplacenet.cli.export import export
+from laplacenet.cli.next import next as next_to_label
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
@@ -41,7 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, predict, data, reproduce, report, bench):
+for command in (demo, train, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
     app.command()(command)
 
 

@@ -1,56 +1,82 @@
-"""`laplacenet predict`: the class of pictures that were not there in training."""
+"""`laplacenet predict`: the class of pictures or embeddings that were not there before."""
 
-import csv
-import io
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laplacenet.cli.options import Device
+from laplacenet.cli.out_files import OverwriteFile, csv_line, require_free, write_out
 
 if TYPE_CHECKING:
+    import torch
+
     from laplacenet.data import Skipped
-    from laplacenet.experiments.predictions import Prediction
+    from laplacenet.models.predictions import Prediction, Source
+    from laplacenet.runtime import Monitor
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    pictures: Annotated[list[Path], typer.Argument(help="Picture files, folders of them, or .npz files.")],
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run of train or label.")],
+    pictures: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Picture files, folders of them, or .npy and .npz files (of embeddings, if the run had them)."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .jsonl file to write in place of CSV on standard output.")
     ] = None,
+    overwrite: OverwriteFile = False,
     device: Device = "auto",
 ) -> None:
-    """Label pictures with a run's last network: one line each, with the label and how sure the network is.
+    """Label new pictures with what a run has learned: one line each, with the label and how sure it is.
 
-    Pictures are brought to the size that the network was trained on, as in training.
+    Pictures are brought to the size that the network was trained on, as in training. Confidences of a run of `label`
+    are calibrated. The margin is the distance to the next likely label.
 
     \b
     Example:
       laplacenet predict runs/digits-0 photos/ --out labels.csv
     """
-    from laplacenet.experiments.predictions import predictions
-    from laplacenet.models import load_model
-    from laplacenet.runtime import InputError, RunFolder, choose_device, write_whole
+    from laplacenet.cli.progress import Watch, display_for
+    from laplacenet.models.predictions import sources_of
+    from laplacenet.runtime import Interruption, RunFolder, choose_device
 
     chosen_device = choose_device(device)
-    if out is not None and out.suffix.lower() not in (".csv", ".jsonl"):
-        raise InputError(f"--out {out}: give a name that ends in .csv or .jsonl")
-    network, description = load_model(RunFolder.open(run).path)
-    found = told_of_skipped(predictions(network.to(chosen_device), description, pictures))
-    lines = json_lines(found) if out is not None and out.suffix.lower() == ".jsonl" else csv_lines(found)
+    if out is not None:
+        require_free(out, suffixes=(".csv", ".jsonl"), overwrite=overwrite)
+    path = RunFolder.open(run).path
+    judge = loaded_judge(path, chosen_device)
+    sources = sources_of(pictures)
     if out is None:
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines(csv_lines(told_of_skipped(judge(sources, None))))
         return
-    content = "".join(lines).encode()
-    try:
-        write_whole(out, content)
-    except OSError as error:
-        raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error
+    write_lines = json_lines if out.suffix.lower() == ".jsonl" else csv_lines
+    with display_for("predict", n_steps=sum(map(len, sources)), n_done=0) as display:
+        found = judge(sources, Watch(Interruption(), display, limit_s=None))
+        content = "".join(write_lines(told_of_skipped(found))).encode()
+    write_out(out, content)
+
+
+def loaded_judge(
+    run: Path, device: "torch.device"
+) -> "Callable[[list[Source], Monitor | None], Iterable[Prediction | Skipped]]":
+    """The run's network, or where it labeled embeddings its graph, ready to be asked."""
+    from laplacenet.labeling.graph_model import holds_graph_model, load_graph_model
+    from laplacenet.labeling.later_rows import graph_predictions
+    from laplacenet.models import load_model
+    from laplacenet.models.predictions import predictions
+
+    if holds_graph_model(run):
+        model = load_graph_model(run)
+        return lambda sources, _: graph_predictions(model, sources)
+    network, description = load_model(run)
+    network = network.to(device)
+    return lambda sources, monitor: predictions(network, description, sources, monitor=monitor)
 
 
 def told_of_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Prediction]":
@@ -64,19 +90,14 @@ def told_of_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Pred
 
 
 def csv_lines(found: "Iterable[Prediction]") -> Iterator[str]:
-    yield csv_line("file", "label", "confidence")
-    for prediction in found:
-        yield csv_line(prediction.name, prediction.label, f"{prediction.confidence:.4f}")
+    from laplacenet.labeling.table import no_formula
 
-
-def csv_line(*cells: str) -> str:
-    line = io.StringIO(newline="")
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    yield csv_line("path", "label", "confidence", "margin")
+    for one in found:
+        yield csv_line(no_formula(one.name), one.label, f"{one.confidence:.4f}", f"{one.margin:.4f}")
 
 
 def json_lines(found: "Iterable[Prediction]") -> Iterator[str]:
-    for prediction in found:
-        confidence = round(prediction.confidence, 4)
-        line = {"file": prediction.name, "label": prediction.label, "confidence": confidence}
-        yield json.dumps(line, ensure_ascii=False) + "\n"
+    for one in found:
+        numbers = {"confidence": round(one.confidence, 4), "margin": round(one.margin, 4)}
+        yield json.dumps({"path": one.name, "label": one.label, **numbers}, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""`laplacenet report`: from records to pages that people read."""
+"""`laplacenet report`: from a run or from records to pages that people read."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,23 +7,53 @@ import typer
 
 
 def report(
+    run: Annotated[
+        Path | None, typer.Argument(help="The folder of a run of label; or one that holds records, as --results.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
-    out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("report"),
+    out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),
     headline: Annotated[
         bool, typer.Option("--headline", help="Print the headline rows as a Markdown table instead.")
     ] = False,
 ) -> None:
-    """The paper's tables, figures and claims beside what was recorded: one HTML page, and Markdown.
+    """Make the page of a labeling again; or, without a run, set the paper beside what was recorded.
+
+    Of the paper: its tables, figures and claims beside ours, as one HTML page and as Markdown.
 
     \b
-    Example:
+    Examples:
+      laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
     from laplacenet.experiments.records import read_records
     from laplacenet.reports.paper_page import headline as headline_rows
     from laplacenet.reports.paper_page import write_report
+    from laplacenet.runtime.run_folder import EXPERIMENT
 
-    if headline:
-        typer.echo(headline_rows(read_records(results)), nl=False)
+    if run is not None and (run / EXPERIMENT).is_file():
+        typer.echo(page_of(run))
         return
-    typer.echo(write_report(results, out))
+    records = results if run is None else run
+    if headline:
+        typer.echo(headline_rows(read_records(records)), nl=False)
+        return
+    typer.echo(write_report(records, out))
+
+
+def page_of(run: Path) -> Path:
+    """The labeling's page; of a run of train the curves, which its records hold."""
+    from laplacenet.cli.sitting import CURVES
+    from laplacenet.experiments import read_epochs, read_experiment
+    from laplacenet.labeling.result import WORDS
+    from laplacenet.reports.curves import draw_run
+    from laplacenet.reports.labeling_page import write_labeling_page
+    from laplacenet.runtime import InputError, RunFolder
+
+    folder = RunFolder.open(run)
+    if folder.has(WORDS):
+        return write_labeling_page(run)
+    records = read_epochs(folder)
+    if not records:
+        raise InputError(f"{run}: nothing has been recorded yet; has the run begun?")
+    draw_run(records, run / CURVES, title=read_experiment(folder).name)
+    return run / CURVES

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -74,20 +75,21 @@ def why_suspect(labeling: Labeling, row: int) -> str:
     return f"given as {names[given]}, which scores {float(unseen[given]):.2f} where the label is not seen"
 
 
-def as_csv(labeling: Labeling, worth: Worth) -> str:
-    """A list to fill in: an empty column for the label, so that a guess nobody looked at is never taken for one."""
+def to_label(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
+    """The n rows most worth labeling: row, guess, reason."""
+    worth = worth_labeling(labeling, n)
     rows = zip(worth.rows.tolist(), worth.stands_for.tolist(), strict=True)
-    return _csv(labeling, [(row, int(labeling.labels[row]), why(labeling, row, n_alike)) for row, n_alike in rows])
+    return [(row, int(labeling.labels[row]), why(labeling, row, n_alike)) for row, n_alike in rows]
 
 
-def suspects_as_csv(labeling: Labeling, rows: Int64[Tensor, " m"]) -> str:
-    """The same list for labels that were given: the guess is what the scores say that they had no part in."""
-    best = labeling.unseen_scores[rows].argmax(1).tolist()
-    found = zip(rows.tolist(), best, strict=True)
-    return _csv(labeling, [(row, guess, why_suspect(labeling, row)) for row, guess in found])
+def to_look_at_again(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
+    """The n most doubtful of the given labels: row, what the scores say that it had no part in, reason."""
+    rows = suspects(labeling)[:n].tolist()
+    return [(row, int(labeling.unseen_scores[row].argmax()), why_suspect(labeling, row)) for row in rows]
 
 
-def _csv(labeling: Labeling, rows: list[tuple[int, int, str]]) -> str:
+def as_csv(labeling: Labeling, rows: Sequence[tuple[int, int, str]]) -> str:
+    """A list to fill in: an empty column for the label, so that a guess nobody looked at is never taken for one."""
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("path", "label", "guess", "confidence", "why"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from laplacenet.labeling.gallery import N_NEXT, read_gallery
 from laplacenet.labeling.result import SOURCES, Interval, Labeling, load_labeling
-from laplacenet.labeling.worth import as_csv, worth_labeling
+from laplacenet.labeling.worth import as_csv, to_label
 from laplacenet.reports.labeling_charts import HEIGHT, WIDTH
 from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart
 from laplacenet.reports.labeling_map import HEIGHT as MAP_HEIGHT
@@ -41,7 +41,7 @@ def curves_of(folder: Path) -> list[dict[str, Any]]:
 
 def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, Any]], *, run: Path) -> dict[str, Any]:
     account, rows = labeling.account, class_rows(labeling)
-    calibration, worth = account.calibration, worth_labeling(labeling, N_NEXT)
+    calibration, asked = account.calibration, to_label(labeling, N_NEXT)
     return {
         "account": account,
         "thing": "pictures" if account.kind == "pictures" else "rows",
@@ -59,8 +59,8 @@ def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, An
         "confidence": confidence_chart(labeling),
         "losses": loss_chart(curves),
         "suspects": suspect_tiles(labeling, gallery),
-        "next": next_tiles(labeling, gallery, worth),
-        "next_csv": as_csv(labeling, worth),
+        "next": next_tiles(labeling, gallery, asked),
+        "next_csv": as_csv(labeling, asked),
         "tiles": [class_tiles(labeling, gallery, row.number - 1) for row in rows],
         "has_pictures": bool(gallery),
         "map": map_view(labeling),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from laplacenet.labeling.gallery import N_SUSPECTS, sure_and_unsure
 from laplacenet.labeling.result import Labeling
-from laplacenet.labeling.worth import Worth, suspects, why
+from laplacenet.labeling.worth import suspects
 
 CRISP_SIDE = 40  # pictures up to this side are kept exactly; JPEG would smear the few pixels they have
 QUALITY = 75
@@ -53,9 +53,8 @@ def class_tiles(labeling: Labeling, gallery: Gallery, label: int) -> ClassTiles:
     return ClassTiles(tiles(labeling, gallery, surest.tolist()), tiles(labeling, gallery, least_sure.tolist()))
 
 
-def next_tiles(labeling: Labeling, gallery: Gallery, worth: Worth) -> tuple[Tile, ...]:
-    pairs = zip(worth.rows.tolist(), worth.stands_for.tolist(), strict=True)
-    return tuple(tile(labeling, gallery, row, remark=why(labeling, row, n_alike)) for row, n_alike in pairs)
+def next_tiles(labeling: Labeling, gallery: Gallery, asked: Iterable[tuple[int, int, str]]) -> tuple[Tile, ...]:
+    return tuple(tile(labeling, gallery, row, remark=why) for row, _, why in asked)
 
 
 def suspect_tiles(labeling: Labeling, gallery: Gallery) -> tuple[Suspect, ...]:

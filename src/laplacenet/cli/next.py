@@ -1,0 +1,77 @@
+"""`laplacenet next`: what is most worth labeling by hand."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
+
+if TYPE_CHECKING:
+    from laplacenet.labeling.result import Labeling
+
+FORMATS = ("csv", "label-studio")
+
+
+def next(
+    run: Annotated[Path, typer.Argument(help="The folder of a run of label.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
+    suspects: Annotated[
+        bool, typer.Option("--suspects", help="List the given labels most likely to be wrong instead.")
+    ] = False,
+    form: Annotated[
+        str,
+        typer.Option("--format", metavar="csv|label-studio", help="A table to fill in, or Label Studio's import file."),
+    ] = "csv",
+    url_prefix: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where Label Studio finds the pictures.  [default: /data/local-files/?d=]"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A .csv or .json file to write in place of standard output.")] = None,
+    overwrite: OverwriteFile = False,
+) -> None:
+    """The pictures whose labels would help most: unsure, in a crowd of others like them, and unlike one another.
+
+    In the table the column `label` is empty, to be filled in; then add it to the labels that `label` is given.
+
+    \b
+    Examples:
+      laplacenet next runs/photos-labels -n 50 --out next.csv
+      laplacenet next runs/photos-labels --suspects
+      laplacenet next runs/photos-labels --format label-studio --out tasks.json
+    """
+    from laplacenet.labeling.result import load_labeling
+    from laplacenet.labeling.worth import as_csv, to_label, to_look_at_again
+    from laplacenet.runtime import InputError
+
+    if form not in FORMATS:
+        raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
+    if url_prefix is not None and form == "csv":
+        raise InputError("--url-prefix is where Label Studio finds pictures; give --format label-studio with it")
+    if out is not None:
+        require_free(out, suffixes=(".csv",) if form == "csv" else (".json",), overwrite=overwrite)
+    labeling = load_labeling(run)
+    rows = to_look_at_again(labeling, n) if suspects else to_label(labeling, n)
+    text = as_csv(labeling, rows) if form == "csv" else studio_tasks(labeling, rows, url_prefix)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_out(out, text.encode())
+        typer.echo(f"{len(rows)} in {out}")
+
+
+def studio_tasks(labeling: "Labeling", rows: list[tuple[int, int, str]], url_prefix: str | None) -> str:
+    """The tasks as JSON; what Label Studio must be told beside them goes to stderr."""
+    from laplacenet.labeling.label_studio import LOCAL_FILES, labeling_config, tasks
+
+    found = tasks(labeling, rows, prefix=LOCAL_FILES if url_prefix is None else url_prefix)
+    if url_prefix is None:
+        typer.echo(
+            "pictures are expected below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, with"
+            " LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true; or give --url-prefix",
+            err=True,
+        )
+    typer.echo("the project's labeling interface (Settings, Labeling Interface, Code):", err=True)
+    typer.echo(labeling_config(labeling.account.class_names), err=True, nl=False)
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,37 @@
+"""Files that a command leaves where the user says: refused early, never over another one unless told to."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+OverwriteFile = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]
+
+
+def require_free(out: Path, *, suffixes: tuple[str, ...], overwrite: bool) -> None:
+    """Before any work is done for it."""
+    from laplacenet.runtime import InputError
+
+    if out.suffix.lower() not in suffixes:
+        raise InputError(f"--out {out}: give a name that ends in {' or '.join(suffixes)}")
+    if out.is_dir():
+        raise InputError(f"--out {out}: is a folder; name a file")
+    if out.exists() and not overwrite:
+        raise InputError(f"--out {out}: exists already; choose another name or --overwrite")
+
+
+def write_out(out: Path, content: bytes) -> None:
+    from laplacenet.runtime import InputError, write_whole
+
+    try:
+        write_whole(out, content)
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error
+
+
+def csv_line(*cells: str) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()

@@ -1,0 +1,80 @@
+"""`laplacenet predict` as it is typed, where the run's model is a graph over embeddings."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from references_cli import Shell
+
+from laplacenet.data import ChannelStatistics
+from laplacenet.labeling.graph_model import GraphModel, save_graph_model
+from laplacenet.models import ModelConfig, ModelDescription, save_model
+
+CENTERS = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0]], dtype=np.float32)
+
+
+def write_graph_run(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "experiment.json").write_text("{}")
+    rng = np.random.default_rng(0)
+    points = torch.from_numpy(np.repeat(CENTERS, 20, 0) + 0.2 * rng.normal(size=(40, 3)).astype(np.float32))
+    model = GraphModel(
+        points=torch.nn.functional.normalize(points, dim=1),
+        scores=torch.tensor([[0.9, 0.1]] * 20 + [[0.1, 0.9]] * 20),
+        masses=torch.tensor([0.5, 0.5], dtype=torch.float64),
+        prior=(0.5, 0.5),
+        class_names=("left", "=right"),
+        k=5,
+        temperature=1.0,
+    )
+    save_graph_model(folder, model)
+
+
+def write_network_run(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "experiment.json").write_text("{}")
+    statistics = ChannelStatistics((0.5,), (0.25,))
+    description = ModelDescription(ModelConfig("small-cnn"), (1, 8, 12), ("cat", "dog"), statistics, 2.0)
+    save_model(folder, description.build(seed=1), description)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    write_graph_run(tmp_path / "vectors")
+    write_network_run(tmp_path / "network")
+    np.save(tmp_path / "new.npy", np.concatenate([CENTERS, CENTERS[::-1]]))
+    (tmp_path / "photos" / "inner").mkdir(parents=True)
+    for name in ("a.png", "inner/b.jpg"):
+        Image.new("RGB", (30, 20), color=(200, 10, 90)).save(tmp_path / "photos" / name)
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_new_embeddings_take_the_labels_of_those_nearest(shell: Shell) -> None:
+    rows = list(csv.DictReader(shell.succeeds("predict", "vectors", "new.npy").out.splitlines()))
+    assert [row["path"] for row in rows] == [f"new.npy#{i}" for i in range(4)]
+    assert [row["label"] for row in rows] == ["left", "=right", "=right", "left"]
+    assert all(float(row["confidence"]) > 0.5 and float(row["margin"]) > 0 for row in rows)
+
+
+def test_what_is_no_embedding_is_refused_in_one_line(shell: Shell) -> None:
+    np.save(shell.folder / "long.npy", np.zeros((2, 7), dtype=np.float32))
+    assert "photos: holds no embeddings" in shell.fails("predict", "vectors", "photos")
+    assert "this model reads 3" in shell.fails("predict", "vectors", "long.npy")
+
+
+def test_a_network_for_oblong_pictures_reads_any(shell: Shell) -> None:
+    shell.succeeds("predict", "network", "photos", "photos/a.png", "--out", "found.jsonl")
+    lines = [json.loads(line) for line in (shell.folder / "found.jsonl").read_text().splitlines()]
+    assert [line["path"] for line in lines] == ["photos/a.png", "photos/inner/b.jpg", "photos/a.png"]
+    assert all(set(line) == {"path", "label", "confidence", "margin"} for line in lines)
+
+
+def test_a_file_is_not_overwritten_unless_told_to(shell: Shell) -> None:
+    command = ("predict", "network", "photos", "--out", "found.csv")
+    shell.succeeds(*command)
+    assert "found.csv: exists already" in shell.fails(*command)
+    shell.succeeds(*command, "--overwrite")
