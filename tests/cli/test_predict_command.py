@@ -73,6 +73,12 @@ def test_a_network_for_oblong_pictures_reads_any(shell: Shell) -> None:
     assert all(set(line) == {"path", "label", "confidence", "margin"} for line in lines)
 
 
+def test_a_long_prediction_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laplacenet.cli.predict.LINE_EVERY_S", -1.0)
+    said = shell.succeeds("predict", "network", "photos", "--out", "found.csv")
+    assert said.err.splitlines() == ["predict  1/2", "predict  2/2"]
+
+
 def test_a_file_is_not_overwritten_unless_told_to(shell: Shell) -> None:
     command = ("predict", "network", "photos", "--out", "found.csv")
     shell.succeeds(*command)

@@ -17,7 +17,7 @@ from sklearn.metrics import confusion_matrix
 from laplacenet.labeling.gallery import save_gallery, shown_rows
 from laplacenet.labeling.result import Labeling, save_labeling
 from laplacenet.reports.labeling_charts import round_values, x_scale
-from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart
+from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart, shares_chart
 from laplacenet.reports.labeling_map import HEIGHT, N_DOTS, WIDTH, map_view
 from laplacenet.reports.labeling_page import page_content, shown, write_labeling_page
 from laplacenet.reports.labeling_tables import class_rows, confusion
@@ -210,6 +210,21 @@ def test_the_loss_has_a_line_a_stage_and_the_last_is_the_strong_one() -> None:
     assert [(line.name, line.kind) for line in chart.lines] == [("estimate", "beside"), ("final", "main")]
     assert all(line.path.count("L") == 3 for line in chart.lines)
     assert loss_chart([]) is None
+
+
+def test_shares_of_pseudo_labels_are_stacked_to_the_whole() -> None:
+    labeling = made_up_labeling()
+    curves = [
+        {"stage": "final", "epoch": i, "step": 10 * i, "loss": 1.0, "class_shares": [0.4, 0.3, 0.2, 0.1]}
+        for i in (1, 2)
+    ]
+    chart = shares_chart(curves, labeling)
+    assert chart is not None
+    heights = [float(area.path[1:].split("L")[0].split()[1]) for area in chart.areas]
+    zero, whole = chart.y_ticks[0][0], chart.y_ticks[-1][0]
+    assert [(zero - height) / (zero - whole) for height in heights] == pytest.approx([0.4, 0.7, 0.9, 1.0], abs=0.01)
+    assert shares_chart(curves[:1], labeling) is None
+    assert shares_chart([], labeling) is None
 
 
 def test_the_map_is_a_sample_inside_its_frame_with_all_suspects_marked() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +15,12 @@ from laplacenet.cli.out_files import OverwriteFile, csv_line, require_free, writ
 if TYPE_CHECKING:
     import torch
 
+    from laplacenet.cli.progress import Display
     from laplacenet.data import Skipped
     from laplacenet.models.predictions import Prediction, Source
     from laplacenet.runtime import Monitor
+
+LINE_EVERY_S = 5.0
 
 
 def predict(
@@ -42,9 +46,9 @@ def predict(
     Example:
       laplacenet predict runs/digits-0 photos/ --out labels.csv
     """
-    from laplacenet.cli.progress import Watch, display_for
+    from laplacenet.cli.progress import display_for
     from laplacenet.models.predictions import sources_of
-    from laplacenet.runtime import Interruption, RunFolder, choose_device
+    from laplacenet.runtime import RunFolder, choose_device
 
     chosen_device = choose_device(device)
     if out is not None:
@@ -57,9 +61,25 @@ def predict(
         return
     write_lines = json_lines if out.suffix.lower() == ".jsonl" else csv_lines
     with display_for("predict", n_steps=sum(map(len, sources)), n_done=0) as display:
-        found = judge(sources, Watch(Interruption(), display, limit_s=None))
-        content = "".join(write_lines(told_of_skipped(found))).encode()
+        progress = Count(display, n=sum(map(len, sources)))
+        content = "".join(write_lines(told_of_skipped(judge(sources, progress)))).encode()
     write_out(out, content)
+
+
+class Count:
+    """How many are done: on the bar where there is a terminal, in a line every few seconds elsewhere."""
+
+    should_stop = False
+
+    def __init__(self, display: "Display", *, n: int) -> None:
+        self.display, self.n, self.n_done, self.said_at = display, n, 0, time.monotonic()
+
+    def advance(self, n: int) -> None:
+        self.display.advance(n)
+        self.n_done += n
+        if not sys.stderr.isatty() and time.monotonic() - self.said_at > LINE_EVERY_S:
+            self.said_at = time.monotonic()
+            typer.echo(f"predict  {self.n_done}/{self.n}", err=True)
 
 
 def loaded_judge(

@@ -21,6 +21,15 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Area:
+    """What lies between two lines, in its own color."""
+
+    path: str
+    color: str
+    name: str
+
+
+@dataclass(frozen=True)
 class Bar:
     x: float
     y: float
@@ -46,6 +55,7 @@ class Chart:
     y_label: str
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
+    areas: tuple[Area, ...] = ()
     lines: tuple[Line, ...] = ()
     bars: tuple[Bar, ...] = ()
     dots: tuple[Dot, ...] = ()

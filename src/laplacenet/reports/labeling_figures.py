@@ -1,4 +1,7 @@
-"""What a labeling's page draws: how well confidences fit, how they are spread, and how the training went."""
+"""What a labeling's page draws: how well confidences fit, how they are spread, and how the training went.
+
+Curves are entries with `stage`, `step` and `loss`, and `class_shares` where the graph had given pseudo-labels.
+"""
 
 import itertools
 import math
@@ -8,6 +11,7 @@ from typing import Any
 from laplacenet.labeling.result import Calibration, Labeling
 from laplacenet.reports.labeling_charts import (
     BOTTOM,
+    Area,
     Bar,
     Chart,
     Dot,
@@ -16,8 +20,11 @@ from laplacenet.reports.labeling_charts import (
     x_scale,
     y_scale,
 )
+from laplacenet.reports.style import class_colors
 
 N_BARS = 20
+N_STACKED = 20  # classes that can be told apart when stacked
+SHARES = "class_shares"
 LARGEST_DOT, SMALLEST_DOT = 11.0, 2.5
 
 
@@ -37,7 +44,9 @@ def reliability_chart(calibration: Calibration) -> Chart:
     )
     diagonal = Line(path_of([(x(0), y(0)), (x(1), y(1))]), "dashed", "confidence is what it says")
     title = "Share of labels that were right against their confidence"
-    return Chart(title, "confidence", "right", x.ticks(percent=True), y.ticks(percent=True), (diagonal,), dots=dots)
+    return Chart(
+        title, "confidence", "right", x.ticks(percent=True), y.ticks(percent=True), lines=(diagonal,), dots=dots
+    )
 
 
 def confidence_chart(labeling: Labeling) -> Chart:
@@ -69,4 +78,23 @@ def loss_chart(curves: Sequence[dict[str, Any]]) -> Chart | None:
         )
         for place, (name, part) in enumerate(stages)
     )
-    return Chart("Training loss over the steps", "step", "training loss", x.ticks(n=4), y.ticks(), lines)
+    return Chart("Training loss over the steps", "step", "loss", x.ticks(n=4), y.ticks(), lines=lines)
+
+
+def shares_chart(curves: Sequence[dict[str, Any]], labeling: Labeling) -> Chart | None:
+    """Which share of the pseudo-labels each class had over the steps of the last stage, one upon another."""
+    names = labeling.account.class_names
+    last = str(curves[-1]["stage"]) if curves else ""
+    points = [entry for entry in curves if entry.get(SHARES) is not None and str(entry["stage"]) == last]
+    if len(points) < 2 or len(names) > N_STACKED:
+        return None
+    x, y = x_scale(points[0]["step"], points[-1]["step"]), y_scale(0, 1)
+    sums = [[0.0, *itertools.accumulate(entry[SHARES])] for entry in points]
+    places = [x(entry["step"]) for entry in points]
+    areas = []
+    for i, (name, color) in enumerate(zip(names, class_colors(len(names)), strict=True)):
+        upper = [(place, y(one[i + 1])) for place, one in zip(places, sums, strict=True)]
+        lower = [(place, y(one[i])) for place, one in zip(places, sums, strict=True)]
+        areas.append(Area(path_of([*upper, *lower[::-1]]) + "Z", color, name))
+    title = "Share of each class among the pseudo-labels over the steps"
+    return Chart(title, "step", "pseudo-labels", x.ticks(n=4), y.ticks(percent=True), areas=tuple(areas))

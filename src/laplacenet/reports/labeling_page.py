@@ -9,7 +9,7 @@ from laplacenet.labeling.gallery import N_NEXT, read_gallery
 from laplacenet.labeling.result import SOURCES, Interval, Labeling, load_labeling
 from laplacenet.labeling.worth import as_csv, to_label
 from laplacenet.reports.labeling_charts import HEIGHT, WIDTH
-from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart
+from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart, shares_chart
 from laplacenet.reports.labeling_map import HEIGHT as MAP_HEIGHT
 from laplacenet.reports.labeling_map import WIDTH as MAP_WIDTH
 from laplacenet.reports.labeling_map import map_view
@@ -58,6 +58,7 @@ def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, An
         "reliability": reliability_chart(calibration) if calibration is not None and calibration.bins else None,
         "confidence": confidence_chart(labeling),
         "losses": loss_chart(curves),
+        "shares": shares_chart(curves, labeling),
         "suspects": suspect_tiles(labeling, gallery),
         "next": next_tiles(labeling, gallery, asked),
         "next_csv": as_csv(labeling, asked),
