@@ -136,4 +136,4 @@ def test_the_reason_names_both_labels_it_stands_between() -> None:
     row = int(worth_labeling(labeling, 1).rows[0])
     best = labeling.scores[row].argsort(descending=True)[:2].tolist()
     assert all(labeling.account.class_names[label] in why(labeling, row, 7) for label in best)
-    assert why(labeling, row, 7).endswith("stands for 7 like it")
+    assert why(labeling, row, 7).endswith("stands for 7")

@@ -21,7 +21,7 @@ from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, re
 from laplacenet.reports.labeling_map import HEIGHT, N_DOTS, WIDTH, map_view
 from laplacenet.reports.labeling_page import page_content, shown, write_labeling_page
 from laplacenet.reports.labeling_tables import class_rows, confusion
-from laplacenet.reports.style import class_colors
+from laplacenet.reports.style import class_colors, marks
 from laplacenet.runtime import InputError
 
 VOID = {"meta", "link", "img", "br"}
@@ -253,6 +253,19 @@ def test_a_hundred_colors_differ_and_stand_out_on_light_and_dark(ground: str) ->
     for color in colors:
         low, high = sorted([luminance(color), luminance(ground)])
         assert (high + 0.05) / (low + 0.05) >= 3, color
+
+
+def test_the_first_twelve_colors_are_far_apart_in_hue_or_lightness() -> None:
+    colors = [tuple(int(color[i : i + 2], 16) for i in (1, 3, 5)) for color in class_colors(12)]
+    nearest = min(
+        sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for one in colors for other in colors if one != other
+    )
+    assert nearest**0.5 > 40
+
+
+def test_short_names_mark_themselves_and_long_ones_are_numbered() -> None:
+    assert marks(["0", "1", "10"]) == ["0", "1", "10"]
+    assert marks(["cat", "horse"]) == ["1", "2"]
 
 
 @given(low=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6))

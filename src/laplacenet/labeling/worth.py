@@ -66,7 +66,7 @@ def why(labeling: Labeling, row: int, n_alike: int) -> str:
     names = labeling.account.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
-    return f"{said}; stands for {n_alike} like it"
+    return f"{said}; stands for {n_alike}"
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:

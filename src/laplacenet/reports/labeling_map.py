@@ -8,12 +8,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.labeling.result import Labeling
-from laplacenet.reports.style import class_colors
+from laplacenet.reports.style import class_colors, marks
 from laplacenet.runtime import stream
 
 WIDTH, HEIGHT, MARGIN = 720, 540, 16
 N_DOTS, N_GIVEN = 5_000, 600
-N_NAMED = 12  # more classes than this are named by number, or their names would cover the dots
+N_NAMED = 12  # more classes than this are shown by their marks, or their names would cover the dots
 NAME_LENGTH = 16
 LETTER, LINE = 9.0, 17.0  # what a name on the map takes up
 
@@ -22,7 +22,6 @@ LETTER, LINE = 9.0, 17.0  # what a name on the map takes up
 class Cloud:
     """All dots of one label in one path of points, and where its name stands."""
 
-    number: int
     color: str
     path: str
     word: str
@@ -92,15 +91,15 @@ def _clouds(
     colors: Sequence[str],
 ) -> tuple[Cloud, ...]:
     names, clouds = labeling.account.class_names, []
-    for number, color in enumerate(colors):
+    words = [shortened(name) for name in names] if len(names) <= N_NAMED else marks(names)
+    for number, (word, color) in enumerate(zip(words, colors, strict=True)):
         own = rows[labeling.labels[rows] == number]
         either = torch.cat([own, given_rows[labeling.labels[given_rows] == number]])
         if len(either) == 0:
             continue
         path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in places[own].tolist())
-        word = shortened(names[number]) if len(names) <= N_NAMED else str(number + 1)
         x, y = places[either].median(0).values.tolist()
-        clouds.append(Cloud(number, color, path, word, min(max(x, 60), WIDTH - 60), y))
+        clouds.append(Cloud(color, path, word, min(max(x, 60), WIDTH - 60), y))
     return tuple(clouds)
 
 

@@ -1,5 +1,7 @@
 """A labeling as one self-contained HTML page: how accurate, how sure, what to doubt, and what to label next."""
 
+import importlib
+import importlib.util
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -32,11 +34,10 @@ def write_labeling_page(folder: Path) -> Path:
 
 
 def curves_of(folder: Path) -> list[dict[str, Any]]:
-    try:
-        from laplacenet.labeling.curves import read_curves  # noqa: PLC0415
-    except ImportError:
+    if importlib.util.find_spec("laplacenet.labeling.curves") is None:
         return []
-    return read_curves(folder)
+    found: list[dict[str, Any]] = importlib.import_module("laplacenet.labeling.curves").read_curves(folder)
+    return found
 
 
 def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, Any]], *, run: Path) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, An
         "suspects": suspect_tiles(labeling, gallery),
         "next": next_tiles(labeling, gallery, asked),
         "next_csv": as_csv(labeling, asked),
-        "tiles": [class_tiles(labeling, gallery, row.number - 1) for row in rows],
+        "tiles": [class_tiles(labeling, gallery, label) for label in range(len(rows))],
         "has_pictures": bool(gallery),
         "map": map_view(labeling),
         "confusion": confusion(labeling),

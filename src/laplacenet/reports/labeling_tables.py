@@ -7,7 +7,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.labeling.result import Interval, Labeling
-from laplacenet.reports.style import class_colors
+from laplacenet.reports.style import class_colors, marks
 
 N_WRITTEN_OUT = 15  # classes up to which the confusion is a table of numbers; beyond, a picture and the worst pairs
 N_PAIRS = 20
@@ -15,9 +15,9 @@ N_PAIRS = 20
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One class: its number from 1 and color as on the map, its estimate, and its shares of labels in percent."""
+    """One class: its mark and color as on the map, its estimate, and its shares of labels in percent."""
 
-    number: int
+    mark: str
     color: str
     name: str
     n_judged: int
@@ -39,7 +39,7 @@ class ConfusedPair:
 
 @dataclass(frozen=True)
 class ConfusionRow:
-    number: int
+    mark: str
     name: str
     cells: tuple[tuple[int, float], ...]  # how many, and which share of the row
 
@@ -62,11 +62,12 @@ def class_rows(labeling: Labeling) -> list[ClassRow]:
     n_found = counts(labeling.labels[~labeling.is_given], n_classes)
     judged = {one.name: one for one in account.estimate.classes}
     rows = []
-    for i, (name, color) in enumerate(zip(account.class_names, class_colors(n_classes), strict=True)):
+    looks = zip(account.class_names, marks(account.class_names), class_colors(n_classes), strict=True)
+    for i, (name, mark, color) in enumerate(looks):
         one = judged.get(name)
         rows.append(
             ClassRow(
-                i + 1,
+                mark,
                 color,
                 name,
                 n_judged=0 if one is None else one.n,
@@ -96,8 +97,8 @@ def confusion(labeling: Labeling) -> Confusion | None:
     table = torch.bincount(places, minlength=n_classes**2).view(n_classes, n_classes)
     shares = table / table.sum(1, keepdim=True).clamp(min=1)
     rows = tuple(
-        ConfusionRow(i + 1, name, tuple(zip(table[i].tolist(), shares[i].tolist(), strict=True)))
-        for i, name in enumerate(names)
+        ConfusionRow(mark, name, tuple(zip(table[i].tolist(), shares[i].tolist(), strict=True)))
+        for i, (name, mark) in enumerate(zip(names, marks(names), strict=True))
     )
     squares = tuple(
         (

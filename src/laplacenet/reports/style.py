@@ -1,6 +1,7 @@
 """How pictures look: one set of colors that color-blind readers can tell apart, and files without a display."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ BLUE, ORANGE, GREY, RED = "#2f6db3", "#e08214", "#7a7a7a", "#c0392b"
 PALE_BLUE, PALE_ORANGE = "#cfe0f3", "#fbe0bd"
 
 # As far apart as they go for eyes that miss red, green or blue, and at least 3 : 1 against a light and a dark page.
-FIRST_COLORS = ("#2f7fd0", "#c8600c", "#12946a", "#a05bc4", "#b8860b", "#d4479b", "#2a93a8", "#d4443b")
+FIRST_COLORS = (
+    *("#2f7fd0", "#c8600c", "#12946a", "#a05bc4", "#b8860b", "#d4479b"),
+    *("#1795ad", "#d4443b", "#6d8f0f", "#8f6248", "#6b7b92", "#6a5fe0"),
+)
+LONGEST_MARK = 3
 GOLDEN_ANGLE = 137.508
 LIGHTNESSES, CHROMAS = (0.585, 0.55, 0.62), (0.13, 0.16, 0.09)
 
@@ -40,6 +45,13 @@ def class_colors(n: int) -> list[str]:
     No hundred colors can be told apart, so whoever uses them writes the class's number beside them.
     """
     return [FIRST_COLORS[i] if i < len(FIRST_COLORS) else _around_the_circle(i) for i in range(n)]
+
+
+def marks(names: Sequence[str]) -> list[str]:
+    """What stands for a class where its name has no room: short names themselves, else numbers from 1."""
+    return (
+        list(names) if all(0 < len(name) <= LONGEST_MARK for name in names) else [str(i + 1) for i in range(len(names))]
+    )
 
 
 def _around_the_circle(i: int) -> str:
