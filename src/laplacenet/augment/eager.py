@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float32, Int32, Int64, UInt8
 from torch import Tensor
 
+from laplacenet.augment.geometry import copied_rows
 from laplacenet.augment.operations import APPLY, LUMA, OPERATIONS
 from laplacenet.augment.sampling import (
     COLUMN_OFFSET,
@@ -17,6 +18,10 @@ from laplacenet.augment.sampling import (
     ViewParameters,
 )
 
+KINDS = tuple(dict.fromkeys(APPLY[name] for name in OPERATIONS))
+"""What is done to views; some operations differ in their coefficients alone and are treated together."""
+KIND_OF_OPERATION = torch.tensor([KINDS.index(APPLY[name]) for name in OPERATIONS])
+
 GREY = (125, 123, 114)
 GREY_LUMA = (sum(weight * level for weight, level in zip(LUMA, GREY, strict=True)) + (1 << 15)) >> 16
 
@@ -25,6 +30,8 @@ def uint8_views(
     images: UInt8[Tensor, "N c h w"], slots: Int64[Tensor, " n"], parameters: ViewParameters
 ) -> UInt8[Tensor, "n c h w"]:
     """Flip, crop, the samples, cutout."""
+    if not len(slots):
+        return images[:0]
     integers, factors = parameters.integers, parameters.factors
     views = flip_and_crop(images, slots, integers)
     for sample in range(N_SAMPLES):
@@ -37,29 +44,39 @@ def flip_and_crop(
     images: UInt8[Tensor, "N c h w"], slots: Int64[Tensor, " n"], integers: Int32[Tensor, "n _"]
 ) -> UInt8[Tensor, "n c h w"]:
     """Mirror where asked, then crop from the image reflected at its borders."""
-    c, height, width = images.shape[1:]
+    height, width = images.shape[2:]
+    order = integers[:, FLIP].argsort(stable=True)
+    n_plain = len(order) - int(integers[:, FLIP].sum())
+    pad = int(integers[:, COLUMN_OFFSET].abs().max())
+    framed = reflected_columns(images.index_select(0, slots[order]), n_plain, pad)
     rows = _reflected(integers[:, ROW_OFFSET], height)
-    columns = _reflected(integers[:, COLUMN_OFFSET], width)
-    columns = torch.where(integers[:, FLIP, None] > 0, width - 1 - columns, columns)
-    index = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)[:, None]
-    chosen = images.index_select(0, slots).flatten(2)
-    return chosen.gather(2, index.expand(-1, c, -1)).reshape(len(slots), c, height, width)
+    columns = (integers[:, COLUMN_OFFSET, None] + pad).expand(-1, height)
+    return copied_rows(framed, order.argsort(), rows, columns, width=width)
+
+
+def reflected_columns(images: UInt8[Tensor, "n c h w"], n_plain: int, pad: int) -> UInt8[Tensor, "n c h padded"]:
+    """The images, mirrored from the `n_plain`-th on, and beside them what a mirror at either border shows."""
+    n, c, height, width = images.shape
+    framed = images.new_empty(n, c, height, width + 2 * pad)
+    framed[:n_plain, ..., pad : pad + width] = images[:n_plain]
+    framed[n_plain:, ..., pad : pad + width] = images[n_plain:].flip(3)
+    for distance in range(1, pad + 1):
+        framed[..., pad - distance] = framed[..., pad + distance]
+        framed[..., pad + width - 1 + distance] = framed[..., pad + width - 1 - distance]
+    return framed
 
 
 def apply_mixed(
     views: UInt8[Tensor, "n c h w"], samples: Int32[Tensor, "n 7"], factors: Float32[Tensor, " n"]
 ) -> UInt8[Tensor, "n c h w"]:
     """To each view the operation that its sample names."""
-    numbers = samples[:, 0].long()
+    numbers = KIND_OF_OPERATION[samples[:, 0]]
     order = numbers.argsort(stable=True)
     grouped, samples, factors = views.index_select(0, order), samples[order], factors[order]
-    sizes = numbers.bincount(minlength=len(OPERATIONS)).tolist()
-    results, start = torch.empty_like(views), 0
-    for name, size in zip(OPERATIONS, sizes, strict=True):
-        group = slice(start, start := start + size)
-        if size:
-            results[group] = APPLY[name](grouped[group], samples[group, 1:], factors[group])
-    return results.index_select(0, order.argsort())
+    sizes = numbers.bincount(minlength=len(KINDS)).tolist()
+    groups = zip(KINDS, *(torch.split(part, sizes) for part in (grouped, samples[:, 1:], factors)), strict=True)
+    results = [apply(some, coefficients, blends) for apply, some, coefficients, blends in groups if len(some)]
+    return torch.cat(results).index_select(0, order.argsort())
 
 
 def cut_out(views: UInt8[Tensor, "n c h w"], squares: Int32[Tensor, "n 4"]) -> UInt8[Tensor, "n c h w"]:

@@ -8,8 +8,10 @@ point cannot hold, in float64 by repeated addition.
 import math
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64
+import torch
+from jaxtyping import Bool, Float64, Int, Int32, Int64, UInt8
 from numpy import ndarray
+from torch import Tensor
 
 GEOMETRIC = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
 
@@ -100,6 +102,23 @@ def source_index_by_addition(matrices: Float64[ndarray, "n 6"], *, height: int, 
     columns, rows = np.clip(coordinates[0], -1, width), np.clip(coordinates[1], -1, height)
     index: ndarray = ((rows + 1) * (width + 2) + columns + 1).astype(np.int64)
     return index
+
+
+def copied_rows(
+    images: UInt8[Tensor, "N c rows columns"],
+    sources: Int64[Tensor, " n"],
+    rows: Int[Tensor, "n h"],
+    columns: Int[Tensor, "n h"],
+    *,
+    width: int,
+) -> UInt8[Tensor, "n c h width"]:
+    """In row y of each result, `width` pixels of its source's row `rows[y]`, from the column `columns[y]` on."""
+    c, height, stride = images.shape[1:]
+    channels = sources[:, None, None] * c + torch.arange(c, device=images.device)[:, None]
+    starts = (channels * height + rows[:, None]) * stride + columns[:, None]
+    # Seen from each of its pixels the images are one row: rows that overlap can be selected like any others.
+    copies = images.flatten().unfold(0, width, 1).index_select(0, starts.flatten())
+    return copies.view(len(sources), c, -1, width)
 
 
 def _scaled(matrices: Float64[ndarray, "n 6"]) -> Float64[ndarray, "n 6"]:

@@ -119,7 +119,7 @@ def autocontrast(images: Images, _coefficients: Coefficients, _factors: Factors)
     scale = torch.full_like(span, 255.0) / span.clamp(min=1)
     levels = torch.arange(256, dtype=torch.float64, device=images.device)
     stretched = (levels * scale).sub_(darkest * scale)
-    return _look_up(_truncated(torch.where(span > 0, stretched, levels)), flat.long()).reshape(images.shape)
+    return _look_up(_truncated(torch.where(span > 0, stretched, levels)), _entries(images)).reshape(images.shape)
 
 
 def brightness(images: Images, _coefficients: Coefficients, factors: Factors) -> Images:
@@ -145,17 +145,16 @@ def contrast(images: Images, _coefficients: Coefficients, factors: Factors) -> I
 
 def equalize(images: Images, _coefficients: Coefficients, _factors: Factors) -> Images:
     """Spread the levels of each channel evenly; a channel with too few distinct pixels stays as it is."""
-    n, c = images.shape[:2]
-    flat = images.flatten(2).long()
-    first_bin = torch.arange(0, n * c * 256, 256, device=images.device).reshape(n, c, 1)
-    histogram = (flat + first_bin).flatten().bincount(minlength=n * c * 256).reshape(n, c, 256)
-    n_lightest = histogram.gather(2, flat.amax(dim=2, keepdim=True))
-    step = (flat.shape[2] - n_lightest).div(255, rounding_mode="floor")
+    n, c, height, width = images.shape
+    entries = _entries(images)
+    histogram = entries.flatten().bincount(minlength=n * c * 256).reshape(n, c, 256)
+    n_lightest = histogram.gather(2, images.flatten(2).amax(dim=2, keepdim=True).long())
+    step = (height * width - n_lightest).div(255, rounding_mode="floor")
     below = histogram.cumsum(2).sub_(histogram).add_(step // 2)
     levels = torch.arange(256, dtype=torch.float64, device=images.device)
     # whole numbers this small divide exactly enough in float64, several times faster than as integers
     spread = below / step.clamp(min=1).double()
-    return _look_up(_truncated(torch.where(step > 0, spread, levels)), flat).reshape(images.shape)
+    return _look_up(_truncated(torch.where(step > 0, spread, levels)), entries).reshape(images.shape)
 
 
 def identity(images: Images, _coefficients: Coefficients, _factors: Factors) -> Images:
@@ -200,6 +199,21 @@ def resample(images: Images, coefficients: Coefficients, _factors: Factors) -> I
     return _resample(images, _source_index(coefficients, height=images.shape[2], width=images.shape[3]))
 
 
+def shift_rows(images: Images, coefficients: Coefficients, _factors: Factors) -> Images:
+    """`resample` for maps that keep rows whole, which are shears along them and shifts: far fewer, longer copies."""
+    height, width = images.shape[2:]
+    y = torch.arange(height, dtype=torch.int32, device=images.device)
+    _, a1, a2, _, a4, a5 = (a[:, None] for a in coefficients.unbind(1))
+    columns = (a1 * y + a2).bitwise_right_shift_(16).clamp_(-width, width)
+    rows = (a4 * y + a5).bitwise_right_shift_(16)
+    margin = int(columns.abs().max())
+    framed = torch.nn.functional.pad(images, (margin, margin, 0, 1))
+    # the row below the image is black
+    rows = torch.where((rows < 0) | (rows >= height), height, rows)
+    itself = torch.arange(len(images), device=images.device)
+    return geometry.copied_rows(framed, itself, rows, columns + margin, width=width)
+
+
 APPLY: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "autocontrast": autocontrast,
     "brightness": brightness,
@@ -210,7 +224,12 @@ APPLY: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "posterize": posterize,
     "sharpness": sharpness,
     "solarize": solarize,
-} | dict.fromkeys(geometry.GEOMETRIC, resample)
+    "rotate": resample,
+    "shear_x": shift_rows,
+    "shear_y": resample,
+    "translate_x": shift_rows,
+    "translate_y": shift_rows,
+}
 
 
 def _exact_source_index(
@@ -242,8 +261,15 @@ def _resample(images: Images, index: Int64[Tensor, "n h w"]) -> Images:
     return framed.flatten(2).gather(2, index.reshape(n, 1, -1).expand(n, c, height * width)).reshape(images.shape)
 
 
-def _look_up(tables: UInt8[Tensor, "n c 256"], levels: Int64[Tensor, "n c pixels"]) -> UInt8[Tensor, "n c pixels"]:
-    return tables.gather(2, levels)
+def _entries(images: Images) -> Int32[Tensor, "n c pixels"]:
+    """Where each pixel's level stands in tables of 256 entries, one for each channel, after one another."""
+    n, c = images.shape[:2]
+    first = torch.arange(0, n * c * 256, 256, dtype=torch.int32, device=images.device).reshape(n, c, 1)
+    return images.flatten(2).int().add_(first)
+
+
+def _look_up(tables: UInt8[Tensor, "n c 256"], entries: Int32[Tensor, "n c pixels"]) -> UInt8[Tensor, "n c pixels"]:
+    return tables.flatten().index_select(0, entries.flatten()).view_as(entries)
 
 
 def _luma(levels: Float32[Tensor, "n 3 h w"]) -> Float32[Tensor, "n 1 h w"]:

@@ -1,6 +1,7 @@
 """Views of images, made where the images lie: batched operations on a CPU, one kernel on a GPU."""
 
 import functools
+import math
 
 import torch
 from jaxtyping import Float, Int64, UInt8
@@ -11,6 +12,7 @@ from laplacenet.augment.operations import require_images
 from laplacenet.augment.sampling import ViewParameters
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import InputError
+from laplacenet.runtime.threads import by_pieces
 
 _CHUNK_BYTES = 1 << 22
 
@@ -32,8 +34,11 @@ def make_views(
 
         return kernel.normalized_views(images, slots, parameters, affine=_affine(statistics, images.shape[1]))
     views = torch.empty(len(slots), *images.shape[1:])
-    for chunk in _cached_chunks(images, len(slots)):
-        views[chunk] = normalized(eager.uint8_views(images, slots[chunk], parameters[chunk]), statistics)
+
+    def fill(chunk: slice) -> None:
+        normalize_into(views[chunk], eager.uint8_views(images, slots[chunk], parameters[chunk]), statistics)
+
+    by_pieces(fill, _chunks(images, len(slots)))
     return views
 
 
@@ -51,8 +56,15 @@ def strong_views_uint8(
 
 def normalized(images: UInt8[Tensor, "n c h w"], statistics: ChannelStatistics) -> Float[Tensor, "n c h w"]:
     """(x/255 − mean)/std in each channel, in single precision."""
+    return normalize_into(torch.empty(images.shape, device=images.device), images, statistics)
+
+
+def normalize_into(
+    out: Float[Tensor, "n c h w"], images: UInt8[Tensor, "n c h w"], statistics: ChannelStatistics
+) -> Float[Tensor, "n c h w"]:
+    """`normalized`, written to where it is wanted."""
     scales, offsets = _affine_tensors(statistics, images.shape[1], images.device)
-    return images.mul(scales).add_(offsets)
+    return out.copy_(images).mul_(scales).add_(offsets)  # in one type: mixed ones are many times slower on a CPU
 
 
 def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> Float[Tensor, "n d"]:
@@ -60,9 +72,11 @@ def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> F
     return vectors[slots]
 
 
-def _cached_chunks(images: UInt8[Tensor, "N c h w"], n: int) -> list[slice]:
-    """Slices of n views small enough for a core's cache and large enough to share the cost of each call."""
-    size = max(1, _CHUNK_BYTES // images.shape[1:].numel())
+def _chunks(images: UInt8[Tensor, "N c h w"], n: int) -> list[slice]:
+    """As many equal slices of n views as keep all threads busy, each small enough for a cache."""
+    n_threads = torch.get_num_threads()
+    n_rounds = math.ceil(n * images.shape[1:].numel() / (_CHUNK_BYTES * n_threads))
+    size = max(1, math.ceil(n / max(1, n_rounds * n_threads)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
