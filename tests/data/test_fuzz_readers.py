@@ -16,7 +16,7 @@ import torch
 from hypothesis import strategies as st
 from PIL import Image
 from references_data import archive_of, cifar100_files, python2_pickle, write_archive
-from references_fuzz import anything, hunt, mutated, time_limit
+from references_mutation import anything, hunt, mutated, time_limit
 
 from laplacenet.data import (
     Collection,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from references_data import archive_of, cifar100_files, write_archive
+from references_data import archive_of, cifar100_files, python2_pickle, write_archive
 
 from laplacenet.data import load_dataset, read_collection, read_split
 from laplacenet.data.cifar import CIFAR100
@@ -181,3 +181,21 @@ def test_an_archive_that_would_become_too_large_is_refused(tmp_path: Path) -> No
     (tmp_path / CIFAR100.archive).write_bytes(content.getvalue())
     with pytest.raises(InputError, match="train: 107374182400 bytes; at most 536870912 are read"):
         load_dataset("cifar100", folder=tmp_path)
+
+
+def test_a_pickle_cannot_break_numpy_s_own_types() -> None:
+    """Flags in a dtype's state say that its numbers are pointers, which numpy would follow."""
+    content = {"data": np.arange(6, dtype=np.uint8)}
+    honest = python2_pickle(content)
+    state = pickle.BININT + struct.pack("<i", 0) + pickle.TUPLE + pickle.BUILD
+    hostile = honest.replace(state, pickle.BININT + struct.pack("<i", 0xFF) + pickle.TUPLE + pickle.BUILD)
+    assert hostile != honest
+    found = read_array_pickle(hostile, where="here")["data"]
+    assert found.dtype.flags == 0
+    np.testing.assert_array_equal(found, content["data"])
+
+
+def test_a_name_in_a_pickle_cannot_break_the_line() -> None:
+    pickled = b"\x80\x04\x8c\x03o\ns\x8c\x06system\x93."
+    with pytest.raises(InputError, match=r"here: refused, its pickle asks for o\\ns\.system"):
+        read_array_pickle(pickled, where="here")

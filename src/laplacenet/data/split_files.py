@@ -44,13 +44,14 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
 
 
 def holds_row_numbers(path: Path) -> bool:
-    """Whether a text is a split: a column `index` and none of files, or one column only; else it lists labels."""
+    """Whether a text is a split: a column `index` and none of files, or one of numbers only; else it lists labels."""
     if is_json_lines(path, read_text(path)):
         return False
     rows = [cells for _, cells in read_rows(path)]
     heading = [cell.lower() for cell in rows[0]] if rows else []
     names_rows = "index" in heading and not any(word in heading for word in FILE_HEADINGS)
-    return bool(rows) and (names_rows or all(len(cells) == 1 for cells in rows))
+    is_one_column = all(len(cells) == 1 for cells in rows) and any(_is_integer(cells[0]) for cells in rows)
+    return names_rows or is_one_column
 
 
 def _rows_of_npz(path: Path, key: str | None) -> list[int]:
