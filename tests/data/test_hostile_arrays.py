@@ -49,6 +49,8 @@ LIES = {
     "a header that is code": b"\x93NUMPY\x01\x00" + struct.pack("<H", 20) + b"__import__('os')    ",
     "a header of great length": b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31) + b"{",
     "a header nested deep": b"\x93NUMPY\x02\x00" + struct.pack("<I", 9000) + b"(" * 9000,
+    "characters that are none": npy((2,), "<U1", b"a\0\0\0\0\0\0\1"),
+    "fields": npy((1,), [("a", "<U1")], b"a\0\0\0"),
     "no header": b"\x93NUMPY",
     "another version": b"\x93NUMPY\x09\x00",
     "nothing": b"",

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from laplacenet.data.dataset import Dataset
 from laplacenet.data.images import UNKNOWN, ImageSet
+from laplacenet.data.names import writable
 from laplacenet.data.npz import open_npz
 from laplacenet.runtime import InputError
 
@@ -103,4 +104,4 @@ def class_names_of(names: Shaped[np.ndarray, "..."] | None, n_labels: int, *, wh
         return tuple(str(number) for number in range(n_labels))
     if names.ndim != 1 or names.dtype.kind != "U":
         raise InputError(f"{where}: class_names must be a list of texts; got {names.dtype} {names.shape}")
-    return tuple(str(name) for name in names)
+    return tuple(writable(str(name)) for name in names)

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -79,7 +80,7 @@ def _read_array(file: IO[bytes] | zipfile.ZipExtFile, *, n_bytes: int) -> Shaped
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded; save numbers or texts")
     expected = math.prod(shape) * dtype.itemsize
-    if dtype.itemsize == 0 or any(length < 0 for length in shape):
+    if dtype.itemsize == 0 or dtype.kind == "V" or any(length < 0 for length in shape):
         raise ValueError(f"its header says {dtype} {shape}")
     if expected != n_bytes - file.tell():
         raise ValueError(f"its header says {expected} bytes of {dtype} {shape}, it has {n_bytes - file.tell()}")
@@ -89,7 +90,16 @@ def _read_array(file: IO[bytes] | zipfile.ZipExtFile, *, n_bytes: int) -> Shaped
             f"it would take {expected / gibibytes:.1f} GiB, more than half of the {free_memory() / gibibytes:.1f} free"
         )
     file.seek(0)
-    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    array = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    if dtype.kind == "U" and _largest_character(array) > sys.maxunicode:
+        raise ValueError("its texts hold what is no character")
+    return array
+
+
+def _largest_character(texts: Shaped[np.ndarray, "..."]) -> int:
+    """numpy stores texts as numbers and looks at them only when one becomes a `str`, which may end the process."""
+    numbers = np.dtype(np.uint32).newbyteorder(texts.dtype.byteorder)
+    return int(np.frombuffer(texts.tobytes(), numbers).max(initial=0))
 
 
 def _read_header(file: IO[bytes] | zipfile.ZipExtFile) -> tuple[tuple[int, ...], np.dtype[Any]]:
