@@ -12,8 +12,15 @@ if not torch.cuda.is_available():  # Triton reads the source of its kernels, whi
 
 torch.set_num_threads(1)  # the tests' tensors are small: waking a second thread costs more than it gives
 
+FUZZ_EXAMPLES = int(os.environ.get("LAPLACENET_FUZZ_EXAMPLES", "100"))
+
 settings.register_profile(
-    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "default",
+    max_examples=FUZZ_EXAMPLES,
+    derandomize=FUZZ_EXAMPLES <= 100,  # the usual tests are the same every time; who asks for more, hunts anew
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -1,68 +1,60 @@
-"""Inputs that no one would write by hand: any bytes, and good files with a few of theirs changed."""
+"""Hostile content: bytes of any kind, good bytes spoiled, and JSON of the right shape with wrong values in it."""
 
-import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+import copy
+from typing import Any
 
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-LONGEST_S = 5.0
-EXTREMES = (
-    b"\0\0\0\0",
-    b"\xff\xff\xff\xff",
-    b"\x7f\xff\xff\xff",
-    b"\xff\xff\xff\x7f",
-    b"\x80\0\0\0",
-    b"\0\1",
-    b"-1",
-    b"9" * 30,
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(10**300, 10**320)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["../../escape", "state-00.safetensors", "/etc/passwd", "\x00", "NaN"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
 )
 
 
 @st.composite
-def mutated(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds with a few of its bytes changed, taken out, put in, repeated or put elsewhere."""
-    content = draw(st.sampled_from(seeds))
+def spoiled(draw: st.DrawFn, good: bytes) -> bytes:
+    """Other bytes altogether, or the good ones with some changed, cut out or put in."""
+    if draw(st.integers(0, 4)) == 0:
+        return draw(st.binary(max_size=200))
+    content = bytearray(good)
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(content)))
-        end = min(len(content), start + draw(st.integers(0, 8)))
-        new = draw(st.one_of(st.binary(max_size=8), st.sampled_from(EXTREMES), st.just(content[start:end] * 2)))
-        content = content[:start] + new + content[end:]
-    return content[: draw(st.integers(0, len(content)))] if draw(st.booleans()) else content
+        end = draw(st.integers(start, min(len(content), start + 20)) | st.just(len(content)))
+        content[start:end] = draw(
+            st.binary(max_size=8) | st.sampled_from([b"[" * 100_000, b'{"a":', b"NaN", b"-1", b"1e999"])
+        )
+    return bytes(content)
 
 
-def anything(seeds: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """Mostly damaged good files: of any bytes at all, most readers look at the first few only."""
-    return st.one_of(mutated(seeds), mutated(seeds), mutated(seeds), st.binary(max_size=300))
-
-
-def hunt(strategy: st.SearchStrategy[bytes], bears: Callable[[bytes], None], *, n: int | None = None) -> None:
-    """Put examples before `bears`, each within its time: as many as the profile says, or `n` that are drawn anew."""
-    usual = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-    chosen = usual if n is None else settings(usual, max_examples=n, derandomize=False)
-
-    @chosen
-    @given(content=strategy)
-    def each(content: bytes) -> None:
-        with time_limit(LONGEST_S):
-            bears(content)
-
-    each()
-
-
-@contextmanager
-def time_limit(limit_s: float) -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise AssertionError(f"still reading after {limit_s} s")
-
-    previous, started_at = signal.signal(signal.SIGALRM, stop), time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    assert time.monotonic() - started_at < limit_s
+@st.composite
+def altered(draw: st.DrawFn, good: Any) -> Any:
+    """The good JSON with a few entries replaced, renamed or removed, at any depth."""
+    content = copy.deepcopy(good)
+    for _ in range(draw(st.integers(1, 3))):
+        place = content
+        while True:
+            keys = (
+                list(place) if isinstance(place, dict) else list(range(len(place))) if isinstance(place, list) else []
+            )
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(place[key], dict | list) and draw(st.booleans()):
+                place = place[key]
+                continue
+            match draw(st.integers(0, 2)):
+                case 0:
+                    del place[key]
+                case 1 if isinstance(place, dict):
+                    place[draw(st.text(max_size=6))] = place.pop(key)
+                case _:
+                    place[key] = draw(JSON)
+            break
+    return content

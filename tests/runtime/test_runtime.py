@@ -86,6 +86,15 @@ def test_json_that_is_not_json_names_the_file(tmp_path: Path) -> None:
         read_json(tmp_path / "b.json")
 
 
+@given(text=st.text())
+def test_what_is_said_of_hostile_names_is_one_line_that_no_terminal_obeys(text: str) -> None:
+    said = str(InputError(f"no such file: {text}"))
+    assert len(said.splitlines()) == 1
+    assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in said)
+    said.encode()
+    assert str(InputError("Grüße, 東京 …")) == "Grüße, 東京 …"
+
+
 def test_a_run_folder_is_never_overwritten_unless_told_to(tmp_path: Path) -> None:
     path = tmp_path / "run"
     folder = RunFolder.create(path)

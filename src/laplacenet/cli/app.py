@@ -120,7 +120,9 @@ class OneLine(logging.Handler):
     """What the rooms below warn of, as every other warning is said."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(f"warning: {record.getMessage()}", err=True)
+        from laplacenet.runtime.errors import one_line
+
+        typer.echo(f"warning: {one_line(record.getMessage())}", err=True)
 
 
 @contextlib.contextmanager

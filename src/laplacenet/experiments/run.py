@@ -29,6 +29,7 @@ from laplacenet.runtime import InputError, Monitor, RunFolder, Silence, provenan
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import Epoch, Execution, Position, Run, load_checkpoint, save_checkpoint, train
 from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records, refuse_other
+from laplacenet.training.guards import evenly_spread, require_finite
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ class _Session:
         elapsed_before_s = max((record.elapsed_s for record in read_epochs(self.folder)), default=0.0)
         inference = Inference(self.network, self.task.views.plain)
         started_at = saved_at = time.perf_counter()
-        position, compile_s = start, 0.0
+        position, saved, compile_s = start, start, 0.0
         for epoch, epoch_s in _timed(train(self._run(), start=start, monitor=monitor)):
             inference, position = epoch.inference, epoch.position
             step_s = (epoch_s - epoch.label_s - (epoch.compile_s - compile_s)) / max(1, epoch.n_steps)
@@ -173,11 +174,12 @@ class _Session:
             if epoch.n_steps:
                 self.folder.append_epoch(record.to_json())
             if time.perf_counter() - saved_at >= self.execution.checkpoint_every_s:
-                self._save(position)
-                saved_at = time.perf_counter()
+                self._save(position, inference)
+                saved, saved_at = position, time.perf_counter()
             if epoch.n_steps:
                 yield record
-        self._save(position)
+        if position is not saved:
+            self._save(position, inference)
         if position.step == self.task.experiment.train.steps:
             self._finish(inference, monitor)
 
@@ -185,7 +187,10 @@ class _Session:
         task = self.task
         return Run(task.method, self.network, task.inputs, task.views, task.experiment.train, self.execution)
 
-    def _save(self, position: Position) -> None:
+    def _save(self, position: Position, inference: Inference) -> None:
+        """A checkpoint, unless the network has come to say nothing: then the one before stays the last good one."""
+        outputs = inference.logits(evenly_spread(self.task.inputs))
+        require_finite(outputs, what="outputs", step=position.step)
         records = self.folder.epoch_lines()
         save_checkpoint(self.folder.checkpoint, self.network, position, identity=self.identity, records=records)
 

@@ -19,6 +19,7 @@ from laplacenet.runtime import InputError, read_sealed, read_whole, write_sealed
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 HASH_OF_WEIGHTS = "hash of " + WEIGHTS
+LONGEST_SIDE = 10**6
 
 
 @dataclass(frozen=True)
@@ -62,20 +63,44 @@ def load_model(folder: Path) -> tuple[Network, ModelDescription]:
     try:
         network.load_state_dict(load_tensors(weights), strict=True)
     except (SafetensorError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({reason})") from error
+        raise InputError(
+            f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({_first_line(error)})"
+        ) from error
     return network.eval(), description
 
 
 def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
     try:
-        statistics = found["statistics"]
+        shape, names, statistics = found["input_shape"], found["class_names"], found["statistics"]
         return ModelDescription(
             model=ModelConfig(**found["model"]),
-            input_shape=tuple(int(side) for side in found["input_shape"]),
-            class_names=tuple(str(name) for name in found["class_names"]),
-            statistics=statistics and ChannelStatistics(mean=tuple(statistics["mean"]), std=tuple(statistics["std"])),
-            temperature=float(found.get("temperature", 1.0)),
+            input_shape=_shape(shape),
+            class_names=_names(names),
+            statistics=None if statistics is None else _statistics(statistics, n_channels=shape[0]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{source}: not the description of a model ({error})") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{source}: not the description of a model ({_first_line(error)})") from error
+
+
+def _shape(found: Any) -> tuple[int, ...]:
+    is_sound = isinstance(found, list) and len(found) in (1, 3)
+    if not is_sound or not all(type(side) is int and 1 <= side <= LONGEST_SIDE for side in found):
+        raise ValueError(f"no inputs have the shape {found!r}")
+    return tuple(found)
+
+
+def _names(found: Any) -> tuple[str, ...]:
+    if not (isinstance(found, list) and found and all(isinstance(name, str) for name in found)):
+        raise ValueError(f"no classes are called {found!r}")
+    return tuple(found)
+
+
+def _statistics(found: dict[str, Any], *, n_channels: int) -> ChannelStatistics:
+    mean, std = ([float(value) for value in found[name]] for name in ("mean", "std"))
+    if not len(mean) == len(std) == n_channels:
+        raise ValueError("its channel statistics do not fit its channels")
+    return ChannelStatistics(mean=tuple(mean), std=tuple(std))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

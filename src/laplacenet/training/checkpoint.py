@@ -73,23 +73,25 @@ def load_checkpoint(folder: Path, network: Network, *, identity: dict[str, Any])
 
     Where the newest is damaged, that is said, and the one before it takes its place.
     """
-    manifest, tensors = _last_good(folder)
+    found, (manifest, tensors), problems = _last_good(folder)
     if manifest["version"] != laplacenet.__version__:
         raise InputError(
             f"{folder}: was written by version {manifest['version']}, this is {laplacenet.__version__}; "
             "the version that began a run ends it"
         )
     refuse_other(folder, manifest["identity"], identity)
-    position = Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), _part(tensors, "momentum."))
-    expected = {name: tensor.shape for name, tensor in network.named_parameters()}
-    found = {name: tensor.shape for name, tensor in position.momentum.items()}
-    if found != (expected if position.step else {}):
+    momentum = _part(tensors, "momentum.")
+    expected = {name: tensor.shape for name, tensor in network.named_parameters()} if manifest["step"] else {}
+    if {name: tensor.shape for name, tensor in momentum.items()} != expected:
         raise InputError(f"{folder}: its momentum is not this network's")
     try:
         network.load_state_dict(_part(tensors, "network."), strict=True)
     except RuntimeError as error:
         raise InputError(f"{folder}: its weights are not this network's ({_first_line(error)})") from error
-    return position
+    if problems:
+        log.warning("%s; going on from the checkpoint before it, of step %d", problems[0], manifest["step"])
+    _put_in_place(found, folder)
+    return Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), momentum)
 
 
 def checkpoint_records(folder: Path) -> bytes:
@@ -176,24 +178,25 @@ def _candidates(folder: Path) -> list[Path]:
     return [path for path in (folder, _beside(folder, ".new"), _beside(folder, ".old")) if path.is_dir()]
 
 
-def _last_good(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The newest checkpoint that can be read, put in its place; what is damaged is moved aside and said."""
-    problems = []
+def _last_good(folder: Path) -> tuple[Path, tuple[dict[str, Any], dict[str, Tensor]], list[str]]:
+    """The newest checkpoint that can be read: where it lies, what it holds, and what is wrong with newer ones."""
+    problems: list[str] = []
     for candidate in _candidates(folder):
         try:
-            manifest, tensors = _read(candidate)
+            return candidate, _read(candidate), problems
         except InputError as error:
             problems.append(str(error))
-            continue
-        if candidate != folder and folder.is_dir():
-            remove(_beside(folder, ".damaged"))
-            folder.rename(_beside(folder, ".damaged"))
-        if candidate != folder:
-            candidate.rename(folder)
-        if problems:
-            log.warning("%s; going on from the checkpoint before it, of step %d", problems[0], manifest["step"])
-        return manifest, tensors
     raise InputError(problems[0] if problems else f"{folder}: no checkpoint there to resume from")
+
+
+def _put_in_place(found: Path, folder: Path) -> None:
+    """Another than the newest takes its place; what was damaged is kept aside."""
+    if found == folder:
+        return
+    if folder.is_dir():
+        remove(_beside(folder, ".damaged"))
+        folder.rename(_beside(folder, ".damaged"))
+    found.rename(folder)
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -224,7 +227,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder}: not a checkpoint of format {FORMAT}, which this version reads, but of {written!r}")
     manifest = read_sealed(path)
     kinds = {"version": str, "identity": dict, "step": int, "epoch": int, "files": dict}
-    plan = manifest.get("plan")
+    plan = manifest.get("plan", "missing")
     is_sound = all(isinstance(manifest.get(key), kind) for key, kind in kinds.items()) and (
         plan is None or (isinstance(plan, dict) and {key: type(value) for key, value in plan.items()} == PLAN_NUMBERS)
     )

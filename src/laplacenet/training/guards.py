@@ -15,12 +15,12 @@ class DivergedError(RunError):
     """A loss, a feature or a weight is no longer a number; what was saved before is still good."""
 
 
-def require_finite_features(features: Float[Tensor, "n d"], *, step: int) -> None:
-    """Once a label pass, where the device waits for the host anyway."""
-    n_bad = int((~features.isfinite().all(dim=1)).sum())
+def require_finite(values: Float[Tensor, "n d"], *, what: str, step: int) -> None:
+    """Features or outputs of the inputs: once a label pass or a checkpoint, where the device is waited for anyway."""
+    n_bad = int((~values.isfinite().all(dim=1)).sum())
     if n_bad:
         raise DivergedError(
-            f"features of {n_bad} of {len(features)} inputs are not finite at step {step} (a lower train.lr may help)"
+            f"the {what} of {n_bad} of {len(values)} inputs are not finite at step {step} (a lower train.lr may help)"
         )
 
 
@@ -33,7 +33,12 @@ def require_finite_weights(tensors: Mapping[str, Tensor], *, step: int) -> None:
 
 def mean_cosine(features: Float[Tensor, "n d"]) -> float:
     """Between all pairs of some 500 rows, evenly spread: 1 where every input has the same embedding."""
-    sample = functional.normalize(features[:: max(1, len(features) // SAMPLE)].double(), dim=1)
+    sample = functional.normalize(evenly_spread(features).double(), dim=1)
     n = len(sample)
     # the square of the sum holds every ordered pair and, once each, the rows with themselves
     return float((sample.sum(dim=0).square().sum() - sample.square().sum()) / max(1, n * (n - 1)))
+
+
+def evenly_spread(rows: Tensor) -> Tensor:
+    """Some 500 of the rows."""
+    return rows[:: max(1, len(rows) // SAMPLE)]

@@ -12,7 +12,7 @@ from laplacenet.models import Inference, Network
 from laplacenet.runtime import InputError, stream
 from laplacenet.training.batches import composite_rows, epoch_rows, reshuffled_rows
 from laplacenet.training.config import TrainConfig
-from laplacenet.training.guards import mean_cosine, require_finite_features
+from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, Block, EpochPlan
 from laplacenet.training.objective import (
     mix,
@@ -70,7 +70,7 @@ class LaplaceNet:
                 index, "supervised", first_step, n_steps, self.labels, is_candidate=self.labels < 0, weights=weights
             )
         features = inference.embed(inputs)
-        require_finite_features(features, step=first_step)
+        require_finite(features, what="features", step=first_step)
         pseudo_labels = self._label(inference.network, features)
         is_candidate = (self.labels < 0) & ~pseudo_labels.unreachable.cpu()
         n_candidates = int(is_candidate.sum())

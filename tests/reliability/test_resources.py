@@ -1,0 +1,66 @@
+"""A long run neither fills the memory nor keeps files open."""
+
+import gc
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from laplacenet.experiments import DataConfig, Experiment, prepare, start_run
+from laplacenet.graph import GraphConfig
+from laplacenet.models import ModelConfig
+from laplacenet.runtime import RunFolder
+from laplacenet.training import Execution, TrainConfig
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+OFTEN = Execution(torch.device("cpu"), checkpoint_every_s=0.25)
+
+
+def many_epochs(folder: Path, n_epochs: int) -> Experiment:
+    """Two pictures of each of two classes are labeled, two steps an epoch."""
+    images = np.random.default_rng(0).integers(0, 255, size=(20, 6, 6), dtype=np.uint8)
+    np.savez(folder / "small.npz", images=images, labels=np.arange(20) % 2)
+    train = TrainConfig(steps=2 * n_epochs, batch_size=12, labeled_batch_size=4, n_views=1, supervised_passes=2)
+    return Experiment(
+        name="small",
+        data=DataConfig(name=str(folder / "small.npz"), n_labeled=4),
+        model=ModelConfig("small-cnn"),
+        graph=GraphConfig(k=5, alignment_iterations=5),
+        train=train,
+    )
+
+
+def memory_and_handles() -> tuple[int, int]:
+    gc.collect()
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+    return resident, len(list(Path("/proc/self/fd").iterdir()))
+
+
+def growth(tmp_path: Path, *, n_epochs: int, settled: int) -> tuple[float, int]:
+    """MiB and file handles more at the end than after the first epochs."""
+    epochs = start_run(prepare(many_epochs(tmp_path, n_epochs)), RunFolder.create(tmp_path / "run"), execution=OFTEN)
+    before = (0, 0)
+    for number, _ in enumerate(epochs):
+        if number == settled:
+            before = memory_and_handles()
+        last = number
+    assert last >= n_epochs - 1
+    after = memory_and_handles()
+    return (after[0] - before[0]) / 2**20, after[1] - before[1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts by Linux's /proc")
+def test_memory_and_file_handles_stay_flat_over_a_run_of_many_epochs(tmp_path: Path) -> None:
+    grown_mib, n_handles = growth(tmp_path, n_epochs=120, settled=40)
+    assert grown_mib < 8
+    assert n_handles <= 0
+
+
+@pytest.mark.long
+def test_memory_and_file_handles_stay_flat_over_ten_thousand_epochs(tmp_path: Path, reliability_record) -> None:
+    grown_mib, n_handles = growth(tmp_path, n_epochs=10_000, settled=1_000)
+    assert grown_mib < 24  # of which the record of an epoch is a part, half a kilobyte each
+    assert n_handles <= 0
+    reliability_record("resources", epochs=10_000, grown_mib=round(grown_mib, 2), more_handles=n_handles)
