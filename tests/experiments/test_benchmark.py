@@ -20,6 +20,7 @@ from laplacenet.experiments.benchmark import (
     Measurement,
     Missing,
     PassRow,
+    PropagationRow,
     Row,
     StepCase,
     StepRow,
@@ -56,6 +57,8 @@ TINY = BenchSettings(
     view_rounds=2,
     pass_size=300,
     pass_repeats=2,
+    propagation_size=300,
+    propagation_repeats=2,
     graph_sizes=(150, 300),
     n_classes=10,
     n_labeled=40,
@@ -102,6 +105,16 @@ def test_the_pass_is_measured_in_three_ways_that_agree(results: Results) -> None
     assert rows[0].n_repeats == 2
     assert rows[0].accuracy == pytest.approx(rows[1].accuracy, abs=0.08)  # the authors stop earlier
     assert min(row.accuracy for row in rows) > 0.4
+
+
+def test_labels_are_spread_beside_scikit_learn(results: Results) -> None:
+    rows = [row for row in rows_of("propagation", results) if isinstance(row, PropagationRow)]
+    assert [row.data for row in rows] == ["overlapping clusters", "clear clusters", "digits"]
+    assert [row.n for row in rows] == [300, 300, 1797]
+    assert all(row.n_labeled == 200 and row.n_repeats == 2 and row.recall is None for row in rows)
+    assert all(min(row.exact_s, row.approximate_s, row.spreading_s) > 0 for row in rows)
+    assert all(row.exact_accuracy == row.approximate_accuracy for row in rows)  # so few are searched exactly
+    assert all(row.exact_accuracy >= row.spreading_accuracy - 0.005 for row in rows)
 
 
 def test_only_the_sections_asked_for_are_measured() -> None:

@@ -5,6 +5,7 @@ matrix products. How many lists a point must search for the recall asked for is 
 exact neighbors are computed; the recall reached is measured on another sample.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -14,14 +15,17 @@ from torch import Tensor
 
 from laplacenet.graph.blocked_search import exact_rows
 from laplacenet.graph.neighbors import Neighbors, nearest_neighbors
+from laplacenet.graph.selection import best_at_least
 from laplacenet.runtime import stream
+from laplacenet.runtime.threads import by_pieces
 
-TARGET_RECALL = 0.96
+TARGET_RECALL = 0.97
 N_SAMPLED = 512
 LLOYD_ITERATIONS = 8
 CHUNK_WIDTH = 32
 LISTS_PER_ROOT = 0.5  # lists per √n: more of them make small products, fewer make long searches
-BUFFER_BYTES = 1 << 27
+BUFFER_BYTES = 1 << 25
+PIECES_PER_THREAD = 4  # so that threads end at about the same time
 LEAST_POINTS = 4096  # below, the lists would be hardly longer than the neighborhoods
 
 
@@ -45,10 +49,11 @@ def approximate_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbor
     tuning, judging = torch.from_numpy(stream(0, "graph/recall").permutation(n)[: 2 * N_SAMPLED]).chunk(2)
     n_probes = probes_for_recall(lists, tuning, k)
     similarities, found = features.new_empty(n, k), torch.empty(n, k, dtype=torch.int64)
-    n_rows = max(1, BUFFER_BYTES * len(lists.centroids) // (n_probes * n * features.element_size()))
-    for start in range(0, n, n_rows):
-        rows = slice(start, min(start + n_rows, n))
+
+    def search(rows: slice) -> None:
         similarities[rows], found[rows] = _search(lists, rows, n_probes=n_probes, k=k)
+
+    by_pieces(search, _pieces(n))
     short = similarities[:, -1].isinf().nonzero().flatten()
     similarities[short], found[short] = exact_rows(lists.points, short, k)
     recall = _overlap(found[judging], exact_rows(lists.points, judging, k)[1])
@@ -94,14 +99,37 @@ def probes_for_recall(lists: Lists, sample: Int[Tensor, " s"], k: int) -> int:
     return min(max(enough, math.ceil(k / CHUNK_WIDTH)), len(lists.centroids))
 
 
+def _pieces(n: int) -> list[slice]:
+    n_pieces = PIECES_PER_THREAD * torch.get_num_threads()
+    bounds = [n * number // n_pieces for number in range(n_pieces + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
+
+
 def _search(lists: Lists, rows: slice, *, n_probes: int, k: int) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
-    """The best k among the `n_probes` nearest lists of each of these rows, as in `top_k`: first chunks, then scores."""
+    """The best k among the `n_probes` nearest lists of each of these rows, block after block."""
+    n, n_lists = len(lists.points), len(lists.centroids)
+    n_rows = max(1, BUFFER_BYTES * n_lists // (n_probes * n * lists.points.element_size()))
+    chunks_of_longest = math.ceil(int(lists.starts.diff().max()) / CHUNK_WIDTH)
+    # Memory that is asked for again and again would be cleared by the system each time.
+    buffer = lists.points.new_empty(n_rows * n_probes * chunks_of_longest, CHUNK_WIDTH)
+    found = [
+        _search_block(lists, slice(start, min(start + n_rows, rows.stop)), buffer, n_probes=n_probes, k=k)
+        for start in range(rows.start, rows.stop, n_rows)
+    ]
+    similarities, indices = zip(*found, strict=True)
+    return torch.cat(similarities), torch.cat(indices)
+
+
+def _search_block(
+    lists: Lists, rows: slice, buffer: Float[Tensor, "chunks width"], *, n_probes: int, k: int
+) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
+    """As in `top_k`: first the best chunks of scores, then the best scores in them."""
     queries = lists.points[rows]
     probed = (queries @ lists.centroids.T).topk(n_probes, dim=1).indices
     # A line is one row's scores in one list. Lines are ordered by list: those of a list are one product.
     list_of_line, pairs = probed.flatten().sort()
     lines = pairs.argsort().view_as(probed)
-    chunks, first_chunk = _chunks_of_scores(lists, queries[pairs // n_probes], list_of_line)
+    chunks, first_chunk = _chunks_of_scores(lists, queries.index_select(0, pairs // n_probes), list_of_line, buffer)
     positions = torch.arange(rows.start, rows.stop)
     own = torch.searchsorted(lists.starts, positions, right=True) - 1
     row, slot = (probed == own[:, None]).nonzero(as_tuple=True)
@@ -110,25 +138,31 @@ def _search(lists: Lists, rows: slice, *, n_probes: int, k: int) -> tuple[Float[
 
     n_chunks = first_chunk.diff()
     step = torch.arange(int(n_chunks.max()))
-    chunk_of = (first_chunk[lines][:, :, None] + step).clamp(max=len(chunks) - 1)
-    maxima = chunks.amax(1)[chunk_of].masked_fill_(step >= n_chunks[lines][:, :, None], -math.inf).flatten(1)
+    chunk_of = (first_chunk[lines][:, :, None] + step).clamp_(max=len(chunks) - 1).flatten(1)
+    maxima = chunks.amax(1).index_select(0, chunk_of.flatten()).view_as(chunk_of)
+    maxima.masked_fill_((step >= n_chunks[lines][:, :, None]).flatten(1), -math.inf)
     maximum, best = maxima.topk(min(k, maxima.shape[1]), dim=1, sorted=False)
-    candidates = chunks[chunk_of.flatten(1).gather(1, best)].masked_fill_(maximum.isinf()[:, :, None], -math.inf)
-    similarities, places = candidates.flatten(1).topk(k, dim=1)
+    candidates = chunks.index_select(0, chunk_of.gather(1, best).flatten()).view(*best.shape, CHUNK_WIDTH)
+    candidates.masked_fill_(maximum.isinf()[:, :, None], -math.inf)
+    least = maximum.amin(1) if best.shape[1] == k else maximum.new_full((len(maximum),), -math.inf)
+    similarities, places = best_at_least(candidates.flatten(1), least, k)
     best = best.gather(1, places // CHUNK_WIDTH)
     start = lists.starts[probed.gather(1, best // len(step))]
     return similarities, start + best % len(step) * CHUNK_WIDTH + places % CHUNK_WIDTH
 
 
 def _chunks_of_scores(
-    lists: Lists, queries: Float[Tensor, "lines d"], list_of_line: Int[Tensor, " lines"]
+    lists: Lists,
+    queries: Float[Tensor, "lines d"],
+    list_of_line: Int[Tensor, " lines"],
+    buffer: Float[Tensor, "most width"],
 ) -> tuple[Float[Tensor, "chunks width"], Int[Tensor, " bounds"]]:
     """Every line's scores, each filled up to whole chunks with −∞, and where each line's chunks begin."""
     which, counts = torch.unique_consecutive(list_of_line, return_counts=True)
     sizes = lists.starts.diff()
     n_chunks = (sizes + CHUNK_WIDTH - 1) // CHUNK_WIDTH
     first_chunk = torch.cat([counts.new_zeros(1), n_chunks[list_of_line].cumsum(0)])
-    chunks = queries.new_empty(int(first_chunk[-1]), CHUNK_WIDTH)
+    chunks = buffer[: int(first_chunk[-1])]
     line = 0
     for j, count in zip(which.tolist(), counts.tolist(), strict=True):
         first, last = int(lists.starts[j]), int(lists.starts[j + 1])

@@ -13,6 +13,7 @@ from jaxtyping import Float, Float64, Int, Int8, Int32
 from torch import Tensor
 
 from laplacenet.graph.blocked_search import exact_rows
+from laplacenet.graph.selection import best_of_each
 from laplacenet.graph.sparse import compressed_rows
 from laplacenet.runtime import stream
 from laplacenet.runtime.threads import by_pieces
@@ -154,13 +155,8 @@ def _best(
 ) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
     """The k best candidates of each row by their scores in full precision."""
     queries = points[rows]
-    counts = row.bincount(minlength=len(queries))
-    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    starts = torch.searchsorted(row, torch.arange(len(queries) + 1))
     asked = compressed_rows(starts, column, points.new_zeros(len(row)), n_columns=len(points))
     scores = torch.sparse.sampled_addmm(asked, queries, points.T).values()
-    width = int(counts.max())
-    table = points.new_full((len(queries), width), -math.inf)
-    place = torch.arange(len(row)) + (torch.arange(len(queries)) * width - starts[:-1])[row]
-    table.view(-1).scatter_(0, place, scores)
-    similarities, best = table.topk(k, dim=1)
-    return similarities, column[starts[:-1, None] + best]
+    similarities, best = best_of_each(row, scores, k, n_rows=len(queries))
+    return similarities, column[best]

@@ -7,6 +7,7 @@ from laplacenet.experiments.benchmark import (
     GraphRow,
     Missing,
     PassRow,
+    PropagationRow,
     Record,
     Row,
     StepRow,
@@ -49,6 +50,8 @@ def row_line(row: Row, *, our_pass: PassRow | None) -> TableLine:
             return views_line(row)
         case PassRow():
             return pass_line(row, our_pass)
+        case PropagationRow():
+            return propagation_line(row)
         case GraphRow():
             return graph_line(row)
         case StreamRow():
@@ -99,6 +102,25 @@ def pass_line(row: PassRow, ours: PassRow | None) -> TableLine:
         ratio="" if ours is None else f"{row.total_s / ours.total_s:.1f} × as fast",
         memory=f"{memory} (theirs)",
         remarks=remarks,
+    )
+
+
+def propagation_line(row: PropagationRow) -> TableLine:
+    faster = f"{row.spreading_s / row.exact_s:.1f} × as fast, {row.spreading_s / row.approximate_s:.1f} × approximately"
+    accuracies = (row.exact_accuracy, row.approximate_accuracy, row.spreading_accuracy)
+    ours, approximate, theirs = (f"{100 * accuracy:.1f} %" for accuracy in accuracies)
+    return TableLine(
+        what=f"{row.n_labeled} labels spread, {row.data}, n = {row.n:,}, d = {row.d}",
+        ours=f"{seconds(row.exact_s)}; {seconds(row.approximate_s)} approximately",
+        beside=f"LabelSpreading {seconds(row.spreading_s)}",
+        ratio=faster,
+        remarks=joined(
+            [
+                f"medians of {row.n_repeats}",
+                "" if row.recall is None else f"recall {row.recall:.3f}",
+                f"right {ours}, {approximate} approximately, {theirs} LabelSpreading",
+            ]
+        ),
     )
 
 

@@ -10,7 +10,16 @@ from laplacenet.experiments.benchmark.record import (
     with_result,
     write_record,
 )
-from laplacenet.experiments.benchmark.rows import SECTIONS, GraphRow, PassRow, Row, StepRow, StreamRow, ViewsRow
+from laplacenet.experiments.benchmark.rows import (
+    SECTIONS,
+    GraphRow,
+    PassRow,
+    PropagationRow,
+    Row,
+    StepRow,
+    StreamRow,
+    ViewsRow,
+)
 from laplacenet.experiments.benchmark.settings import BenchSettings, StepCase, full_settings, quick_settings
 
 __all__ = [
@@ -20,6 +29,7 @@ __all__ = [
     "Measurement",
     "Missing",
     "PassRow",
+    "PropagationRow",
     "Record",
     "Row",
     "StepCase",

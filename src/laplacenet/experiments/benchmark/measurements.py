@@ -12,6 +12,7 @@ from laplacenet.experiments.benchmark.labels import (
     measure_our_pass,
     measure_our_pass_with_features,
 )
+from laplacenet.experiments.benchmark.propagation import DATA, measure_propagation
 from laplacenet.experiments.benchmark.record import Missing
 from laplacenet.experiments.benchmark.rows import Row
 from laplacenet.experiments.benchmark.settings import BenchSettings
@@ -47,6 +48,10 @@ def measurements(settings: BenchSettings, execution: Execution) -> list[Measurem
         *_with_features(settings, execution),
         Measurement("labels", f"pseudo-labels: the authors' way, n = {n}", partial(measure_authors_way, settings)),
         Measurement("labels", f"pseudo-labels: LabelSpreading, n = {n}", partial(measure_label_spreading, settings)),
+        *(
+            Measurement("propagation", f"propagation: {data}", partial(measure_propagation, data, settings))
+            for data in DATA
+        ),
         *(
             Measurement("graph", f"the graph: n = {size}", partial(measure_graph, size, settings, device))
             for size in settings.graph_sizes

@@ -117,12 +117,37 @@ class StreamRow:
         return self.streamed_whole_ms / self.resident_whole_ms
 
 
-Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow
+@dataclass(frozen=True)
+class PropagationRow:
+    """A few labels spread by our graph and by scikit-learn's LabelSpreading over its nearest neighbors, in turns.
+
+    Seconds are medians of `n_repeats` each; accuracies are over the points whose labels were hidden. `recall` is that
+    of the approximate search, None where there were too few points for one.
+    """
+
+    data: str
+    n: int
+    d: int
+    k: int
+    n_classes: int
+    n_labeled: int
+    exact_s: float
+    approximate_s: float
+    spreading_s: float
+    recall: float | None
+    exact_accuracy: float
+    approximate_accuracy: float
+    spreading_accuracy: float
+    n_repeats: int
+
+
+Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow
 
 SECTIONS: dict[str, type[Row]] = {
     "steps": StepRow,
     "views": ViewsRow,
     "labels": PassRow,
+    "propagation": PropagationRow,
     "graph": GraphRow,
     "stream": StreamRow,
 }

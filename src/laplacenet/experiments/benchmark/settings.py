@@ -52,6 +52,8 @@ class BenchSettings:
     view_rounds: int = 9
     pass_size: int = 50_000
     pass_repeats: int = 5
+    propagation_size: int = 50_000
+    propagation_repeats: int = 3
     graph_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     n_classes: int = 100
     n_labeled: int = 4_000
@@ -91,6 +93,8 @@ def quick_settings(device: torch.device) -> BenchSettings:
         view_rounds=5,
         pass_size=5_000,
         pass_repeats=1,
+        propagation_size=5_000,
+        propagation_repeats=1,
         graph_sizes=(5_000, 20_000),
         n_labeled=1_000,
         budget_s=6.0,

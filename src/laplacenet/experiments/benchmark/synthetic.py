@@ -27,12 +27,14 @@ class Clusters:
         return float((labels.cpu()[is_hidden] == self.classes[is_hidden]).float().mean())
 
 
-def clustered_points(n: int, *, n_classes: int, n_labeled: int, d: int = 128, seed: int = 0) -> Clusters:
+def clustered_points(
+    n: int, *, n_classes: int, n_labeled: int, d: int = 128, noise: float = NOISE, seed: int = 0
+) -> Clusters:
     """Gaussian clusters pushed onto the sphere; classes are equally frequent among the points and among the labels."""
     generator = torch.Generator().manual_seed(seed)
     centers = torch.nn.functional.normalize(torch.randn(n_classes, d, generator=generator))
     classes = torch.arange(n) % n_classes
-    features = torch.randn(n, d, generator=generator).mul_(NOISE / d**0.5).add_(centers[classes])
+    features = torch.randn(n, d, generator=generator).mul_(noise / d**0.5).add_(centers[classes])
     features = torch.nn.functional.normalize(features, out=features)
     labels = torch.where(torch.arange(n) < max(n_labeled, n_classes), classes, -1)
     return Clusters(features, classes, labels)
