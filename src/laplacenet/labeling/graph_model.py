@@ -1,0 +1,81 @@
+"""The graph for rows that come later: each takes the mean of its nearest rows' scores, weighed as theirs were."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from laplacenet.graph.induction import neighbor_means
+from laplacenet.graph.pseudo_labels import unit_rows
+from laplacenet.labeling.evidence import graph_evidence
+from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
+from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
+
+KIND = "graph"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphModel:
+    """Rows of length 1 with their scores (zero where no label came), and what makes probabilities of scores."""
+
+    points: Float[Tensor, "n d"]
+    scores: Float[Tensor, "n C"]
+    masses: Float[Tensor, " C"]
+    prior: tuple[float, ...]
+    class_names: tuple[str, ...]
+    k: int
+    temperature: float
+
+    def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
+        """F = γ𝒲F + Y holds at the labeled rows' neighbors; for a row without a label it is the mean of its own."""
+        if vectors.shape[1] != self.points.shape[1]:
+            raise InputError(f"embeddings of {vectors.shape[1]} numbers; this model reads {self.points.shape[1]}")
+        queries, otherwise = unit_rows(vectors.float()), self.masses.double() / self.masses.double().sum()
+        means = neighbor_means(queries, self.points, self.scores.double(), k=self.k, otherwise=otherwise)
+        return graph_evidence(means, self.masses, self.prior).at(self.temperature)
+
+
+def save_graph_model(folder: Path, model: GraphModel) -> None:
+    tensors = {"points": model.points, "scores": model.scores.float(), "masses": model.masses.double()}
+    content = save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
+    write_whole(folder / WEIGHTS, content)
+    description = {
+        "kind": KIND,
+        "class_names": model.class_names,
+        "prior": model.prior,
+        "k": model.k,
+        "temperature": model.temperature,
+        HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest(),
+    }
+    write_sealed(folder / DESCRIPTION, description)
+
+
+def holds_graph_model(folder: Path) -> bool:
+    """Whether the folder's model is a graph over embeddings, not a network."""
+    path = folder / DESCRIPTION
+    found = read_json(path) if path.is_file() else None
+    return isinstance(found, dict) and found.get("kind") == KIND
+
+
+def load_graph_model(folder: Path) -> GraphModel:
+    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
+    if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
+        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
+    try:
+        tensors = load_tensors(content)
+        return GraphModel(
+            points=tensors["points"],
+            scores=tensors["scores"],
+            masses=tensors["masses"],
+            prior=tuple(float(share) for share in found["prior"]),
+            class_names=tuple(str(name) for name in found["class_names"]),
+            k=int(found["k"]),
+            temperature=float(found["temperature"]),
+        )
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{folder / DESCRIPTION}: not the description of a graph over embeddings ({error})") from error
