@@ -3,6 +3,7 @@
 from laplacenet.models.build import MODELS, ModelConfig, build_model
 from laplacenet.models.inference import Inference
 from laplacenet.models.network import Network
+from laplacenet.models.patches import learn_patches
 from laplacenet.models.saved import ModelDescription, load_model, save_model
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "ModelDescription",
     "Network",
     "build_model",
+    "learn_patches",
     "load_model",
     "save_model",
 ]

@@ -7,13 +7,14 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from laplacenet.models.network import Network, initialize_convolutions
+from laplacenet.models.patches import patch_cnn
 from laplacenet.models.resnet import resnet_18, resnet_50
 from laplacenet.models.small import mlp, small_cnn
 from laplacenet.models.thirteen_cnn import thirteen_cnn
 from laplacenet.models.wide_resnet import wide_resnet
 from laplacenet.runtime import InputError
 
-MODELS = ("13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18", "resnet-50", "small-cnn", "mlp")
+MODELS = ("13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18", "resnet-50", "small-cnn", "patch-cnn", "mlp")
 
 
 @dataclass(frozen=True)
@@ -61,5 +62,7 @@ def _architecture(name: str, *, n_classes: int, in_channels: int) -> Network:
             return resnet_50(n_classes=n_classes, in_channels=in_channels)
         case "small-cnn":
             return small_cnn(n_classes=n_classes, in_channels=in_channels)
+        case "patch-cnn":
+            return patch_cnn(n_classes=n_classes, in_channels=in_channels)
         case _:
             return mlp(n_classes=n_classes, in_channels=in_channels)
