@@ -31,6 +31,7 @@ def test_each_piece_is_worked_through_by_one_thread_of_torch(n_threads):
     found = by_pieces(work, range(n_threads))
     assert {n for n, _ in found} == {1}
     assert len({thread for _, thread in found}) == n_threads
+    assert by_pieces(lambda _: torch.get_num_threads(), ["alone"]) == [1]
 
 
 def test_torch_has_as_many_threads_afterwards_as_before(n_threads):

@@ -1,6 +1,7 @@
 """Views of images, made where the images lie: batched operations on a CPU, one kernel on a GPU."""
 
 import functools
+import itertools
 import math
 
 import torch
@@ -15,6 +16,7 @@ from laplacenet.runtime import InputError
 from laplacenet.runtime.threads import by_pieces
 
 _CHUNK_BYTES = 1 << 22
+_LEAST_BYTES = 1 << 20  # calls for fewer views than these take as long as the views themselves
 
 
 def make_views(
@@ -73,11 +75,12 @@ def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> F
 
 
 def _chunks(images: UInt8[Tensor, "N c h w"], n: int) -> list[slice]:
-    """As many equal slices of n views as keep all threads busy, each small enough for a cache."""
-    n_threads = torch.get_num_threads()
-    n_rounds = math.ceil(n * images.shape[1:].numel() / (_CHUNK_BYTES * n_threads))
-    size = max(1, math.ceil(n / max(1, n_rounds * n_threads)))
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    """Equal slices of n views, small enough for a cache, and for all threads where there is enough to do."""
+    n_bytes, n_threads = n * images.shape[1:].numel(), torch.get_num_threads()
+    n_workers = min(n_threads, max(1, n_bytes // _LEAST_BYTES))
+    n_chunks = n_workers * max(1, math.ceil(n_bytes / (_CHUNK_BYTES * n_workers)))
+    bounds = [n * number // n_chunks for number in range(n_chunks + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 @functools.lru_cache(maxsize=64)

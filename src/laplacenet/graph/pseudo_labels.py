@@ -16,7 +16,7 @@ from laplacenet.graph.reach import reach_every_point
 from laplacenet.graph.solver import solve
 from laplacenet.runtime import InputError
 
-# Exact search takes about 25 s at this size on two cores and grows with the square; a GPU needs no other.
+# Exact search takes about 10 s at this size on two cores and grows with the square; a GPU needs no other.
 EXACT_ON_CPU_UP_TO = 100_000
 
 

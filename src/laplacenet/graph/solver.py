@@ -50,7 +50,9 @@ def solve(
     def solve_some(some: Float[Tensor, "n some"]) -> Solution:
         return _conjugate_gradients(W_normalized, some, gamma=gamma, tol=tol, max_iterations=max_iterations)
 
-    blocks = by_pieces(solve_some, [some.contiguous() for some in torch.split(Y, n_at_once, dim=1)])
+    pieces = [some.contiguous() for some in torch.split(Y, n_at_once, dim=1)]
+    # A block by itself is shared by all threads.
+    blocks = by_pieces(solve_some, pieces) if len(pieces) > 1 else [solve_some(Y)]
     return Solution(
         torch.cat([block.F for block in blocks], dim=1),
         max(block.n_iterations for block in blocks),

@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 
 
 def by_pieces(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
-    """What `work` makes of each piece, in their order, in as many threads as torch may use here."""
+    """What `work` makes of each piece, in their order, in as many threads as torch may use here; a piece has one."""
     n_threads = torch.get_num_threads()
-    if n_threads == 1 or len(pieces) < 2:
+    if n_threads == 1 or not pieces:
         return [work(piece) for piece in pieces]
     is_grad_enabled = torch.is_grad_enabled()
 
@@ -26,7 +26,7 @@ def by_pieces(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[
             return work(piece)
 
     try:
-        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(min(n_threads, len(pieces)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(work_alone, pieces))
     finally:
         torch.set_num_threads(n_threads)  # the last number set anywhere is what later threads begin with
