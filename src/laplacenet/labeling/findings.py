@@ -1,4 +1,4 @@
-"""From evidence to a labeling: labels, calibrated scores, suspects, the map."""
+"""From evidence to a labeling: labels, calibrated scores, suspects."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,6 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from laplacenet.labeling.evidence import Evidence
-from laplacenet.labeling.positions import map_positions
 from laplacenet.labeling.result import SOURCES, Account, Labeling
 from laplacenet.labeling.suspects import suspect_labels
 
@@ -27,7 +26,12 @@ class Findings:
 
 
 def labeling_of(
-    findings: Findings, account: Account, *, names: tuple[str, ...], given: Int64[Tensor, " n"], seed: int
+    findings: Findings,
+    account: Account,
+    positions: Float[Tensor, "n 2"],
+    *,
+    names: tuple[str, ...],
+    given: Int64[Tensor, " n"],
 ) -> Labeling:
     """Given labels stay; the scores of a suspect one are those that contradict it."""
     is_suspect = suspect_labels(findings.unseen, given)
@@ -43,5 +47,5 @@ def labeling_of(
         unseen_scores=findings.unseen,
         is_suspect=is_suspect,
         features=findings.features,
-        positions=map_positions(findings.features, seed=seed),
+        positions=positions,
     )

@@ -10,6 +10,7 @@ from laplacenet.labeling.findings import labeling_of
 from laplacenet.labeling.graph_model import save_graph_model
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.outcome import write_outcome
+from laplacenet.labeling.positions import map_positions
 from laplacenet.labeling.result import Account, Calibration, Labeling
 from laplacenet.labeling.wording import chosen_prior
 from laplacenet.runtime import RunFolder
@@ -22,9 +23,8 @@ def run_on_embeddings(job: Job, folder: RunFolder, *, execution: Execution, star
     assert isinstance(rows, VectorSet)
     found = label_embeddings(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
     model = found.model(k=settings.graph.k, class_names=job.class_names)
-    labeling = labeling_of(
-        found.findings, account(job, found), names=job.collection.names, given=job.given, seed=settings.seed
-    )
+    positions = map_positions(found.points, seed=settings.seed)
+    labeling = labeling_of(found.findings, account(job, found), positions, names=job.collection.names, given=job.given)
     predicted = None
     if job.judges is not None and isinstance(job.judges.rows, VectorSet) and not job.are_judges_inside:
         predicted = model.probabilities(job.judges.rows.vectors).argmax(dim=1)

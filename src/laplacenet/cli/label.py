@@ -1,0 +1,105 @@
+"""`laplacenet label`: from a folder of pictures, or embeddings, and a few labels to a label for each."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laplacenet.cli.options import Device, NoCompile, Overwrite, Settings, seconds
+
+
+def label(
+    pictures: Annotated[
+        Path | None, typer.Argument(help="A folder of pictures, or an .npz or .npy file of images or embeddings.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="The given labels: file names and labels in .csv, .tsv or .jsonl; for arrays a label a row."
+            "  [default: sub-folders, or the labels in the file]"
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-labels]")] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="Time for everything, 90s, 4m or 2h.  [default: 4m for pictures]"),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="True labels to judge by: a folder, an array file, or a label file.")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")] = None,
+    model: Annotated[str | None, typer.Option(help="The network's name.")] = None,
+    no_flip: Annotated[bool, typer.Option("--no-flip", help="A mirror image may be another class.")] = False,
+    steps: Annotated[int | None, typer.Option(help="Steps to train before the estimate, however long.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Pictures in a step.")] = None,
+    prior: Annotated[
+        str, typer.Option(metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are taken to be.")
+    ] = "shrunk",
+    no_suspects: Annotated[
+        bool, typer.Option("--no-suspects", help="Do not look for wrong labels among those given with pictures.")
+    ] = False,
+    settings: Settings = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")] = False,
+    overwrite: Overwrite = False,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")] = None,
+    device: Device = "auto",
+    no_compile: NoCompile = False,
+) -> None:
+    """Label every picture of a folder, or every embedding of a file, from the few labels that are known.
+
+    Writes labels.csv with a confidence for each label, an honest estimate of their accuracy, a page to look at
+    (report.html) and a model for new pictures. Pictures outside any sub-folder, and rows with label -1, are unknown.
+
+    \b
+    Examples:
+      laplacenet label photos/
+      laplacenet label photos/ --labels labels.csv --for 15m --no-flip
+      laplacenet label embeddings.npz --labels labels.npy --out runs/mine
+    """
+    from laplacenet.cli.label_sitting import label_afresh, label_on, page, say_outcome
+    from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
+    from laplacenet.runtime import InputError, choose_device
+    from laplacenet.training import Execution
+
+    limit_s = seconds(time_limit)
+    execution = Execution(choose_device(device), compile=not no_compile)
+    if resume is not None:
+        of_a_fresh_run = (pictures, labels, out, test, size, model, steps, batch, settings, overwrite or None)
+        if any(option is not None for option in of_a_fresh_run):
+            raise InputError("--resume takes all settings from its run folder; leave out those of a fresh run")
+        folder = label_on(resume, limit_s, execution=execution)
+    elif pictures is None:
+        raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
+    else:
+        collection = CollectionConfig(
+            pictures=str(pictures.expanduser().resolve()),
+            labels=located(labels),
+            test=located(test),
+            size=size,
+            strict=strict,
+        )
+        asked = LabelingSettings(
+            name=pictures.resolve().stem,
+            seed=seed,
+            prior=prior,
+            collection=collection,
+            time=TimeConfig(limit_s, suspects=not no_suspects),
+        )
+        texts = [*as_settings(model, no_flip=no_flip, steps=steps, batch=batch), *(settings or [])]
+        folder = label_afresh(asked, texts, out, overwrite=overwrite, execution=execution)
+    page(folder)
+    say_outcome(folder)
+
+
+def located(path: Path | None) -> str | None:
+    """In full, so that the run folder finds its data from anywhere."""
+    return None if path is None else str(path.expanduser().resolve())
+
+
+def as_settings(model: str | None, *, no_flip: bool, steps: int | None, batch: int | None) -> list[str]:
+    """The options that are short for settings, as --set takes them."""
+    texts = [] if model is None else [f"model.name={model}"]
+    texts += ["augment.flip=off"] if no_flip else []
+    texts += [] if steps is None else [f"train.steps={steps}"]
+    return texts + ([] if batch is None else [f"train.batch_size={batch}", f"train.labeled_batch_size={batch // 2}"])

@@ -1,0 +1,60 @@
+"""What is seen of a labeling while it goes on: its stage, its steps and the time left, on stderr."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from laplacenet.cli.progress import LINE_EVERY_S, print_line
+from laplacenet.cli.wording import duration
+from laplacenet.labeling.curves import StageEpoch
+
+SAID_OF_STAGES = {
+    "estimate": "learning, a part of the labels hidden",
+    "suspects": "looking for wrong labels",
+    "final": "learning from all labels",
+    "more": "learning on",
+}
+
+
+class StageDisplay:
+    """A bar for the stage under way on a terminal, elsewhere a line when a stage begins and every few seconds."""
+
+    def __init__(self, console: Console, *, ends_at: float | None) -> None:
+        self.console, self.ends_at = console, ends_at
+        self.stage, self.said_at = "", 0.0
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("", total=1, state="")
+
+    def __enter__(self) -> "StageDisplay":
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def show(self, record: StageEpoch) -> None:
+        title = f"{SAID_OF_STAGES[record.stage.split('-')[0]]} ({record.stage})"
+        state = f"loss {record.loss:.3f}{self._left()}"
+        self.progress.update(self.task, description=title, total=record.steps, completed=record.step, state=state)
+        is_new, self.stage = record.stage != self.stage, record.stage
+        is_due = is_new or record.step == record.steps or time.monotonic() - self.said_at >= LINE_EVERY_S
+        if is_due and not self.console.is_terminal:
+            self.said_at = time.monotonic()
+            print_line(self.console, f"{title}  {record.step}/{record.steps}  {state}")
+
+    def _left(self) -> str:
+        """Of the whole labeling; unknown where no time was set."""
+        if self.ends_at is None:
+            return ""
+        return f"  {duration(max(0.0, self.ends_at - time.monotonic()))} left in all"

@@ -1,0 +1,147 @@
+"""One sitting before a labeling: read, choose, train or ask the graph, and say what came of it."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from laplacenet.cli.label_progress import StageDisplay
+from laplacenet.cli.progress import print_line, warn
+from laplacenet.cli.sitting import fresh_folder
+from laplacenet.cli.wording import duration, percent
+from laplacenet.labeling.choosing import chosen_size, settings_for
+from laplacenet.labeling.graph_run import choices as graph_choices
+from laplacenet.labeling.graph_run import run_on_embeddings
+from laplacenet.labeling.job import Job, read_job
+from laplacenet.labeling.result import Interval, Labeling, load_labeling
+from laplacenet.labeling.run import DEFAULT_LIMIT_S, begin, picture_run, planned, read_settings
+from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.labeling.stages import Workshop
+from laplacenet.reports.labeling_page import write_labeling_page
+from laplacenet.runtime import Interruption, RunFolder
+from laplacenet.training import Execution
+
+
+class Watch:
+    """The monitor of a labeling: stops it on a signal."""
+
+    def __init__(self, interruption: Interruption) -> None:
+        self.interruption = interruption
+
+    @property
+    def should_stop(self) -> bool:
+        return self.interruption.signal is not None
+
+    def advance(self, n: int) -> None:
+        pass
+
+
+def label_afresh(
+    settings: LabelingSettings, texts: Sequence[str], out: Path | None, *, overwrite: bool, execution: Execution
+) -> RunFolder:
+    """`texts` are settings as --set takes them."""
+    started_at, console = time.monotonic(), Console(stderr=True)
+    print_line(console, f"reading {settings.collection.pictures}")
+    size = chosen_size(settings.collection, execution.device)
+    job = read_job(replace(settings, collection=replace(settings.collection, size=size)))
+    settings = settings_for(job, texts, execution.device)
+    if job.are_pictures and settings.time.limit_s is None and not any("train.steps" in text for text in texts):
+        settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
+    job = replace(job, settings=settings)
+    folder = fresh_folder(out, name=f"{settings.name}-labels", overwrite=overwrite)
+    say_notes(job, console)
+    with folder.locked():
+        if job.are_pictures:
+            label_pictures(job, folder, execution=execution, started_at=started_at, is_fresh=True)
+        else:
+            begin(job, folder, execution)
+            print_line(console, "chose: " + " ".join(graph_choices(job)))
+            run_on_embeddings(job, folder, execution=execution, started_at=started_at)
+    return folder
+
+
+def label_on(path: Path, limit_s: float | None, *, execution: Execution) -> RunFolder:
+    """Go on with the labeling in this folder; `limit_s` is the time that it is given from now on."""
+    started_at, folder = time.monotonic(), RunFolder.open(path)
+    settings = read_settings(folder)
+    if settings.time.limit_s is not None or limit_s is not None:
+        settings = replace(settings, time=replace(settings.time, limit_s=limit_s or DEFAULT_LIMIT_S))
+    print_line(Console(stderr=True), f"reading {settings.collection.pictures}")
+    job = read_job(settings)
+    with folder.locked():
+        if job.are_pictures:
+            label_pictures(job, folder, execution=execution, started_at=started_at, is_fresh=False)
+        else:
+            run_on_embeddings(job, folder, execution=execution, started_at=started_at)
+    return folder
+
+
+def label_pictures(job: Job, folder: RunFolder, *, execution: Execution, started_at: float, is_fresh: bool) -> None:
+    """Train and label; on an interruption say how it goes on and end with the signal's exit code."""
+    console = Console(stderr=True)
+    with Interruption() as interruption:
+        workshop = Workshop(job, folder, execution, Watch(interruption), started_at)
+        workshop, step_s = planned(workshop)
+        if is_fresh:
+            begin(workshop.job, folder, execution)
+        run = picture_run(workshop, step_s=step_s)
+        print_line(console, "chose: " + " ".join(run.choices))
+        with StageDisplay(console, ends_at=run.ends_at) as display:
+            for record in run.epochs():
+                display.show(record)
+    if interruption.signal is not None:
+        page(folder)
+        command = f"laplacenet label --resume {shlex.quote(str(folder.path))}"
+        print_line(console, f"interrupted; what was found so far is kept in {folder.path}; go on with: {command}")
+        raise typer.Exit(interruption.exit_code)
+
+
+def say_notes(job: Job, console: Console) -> None:
+    skipped = job.collection.skipped
+    if skipped:
+        print_line(
+            console,
+            f"warning: {len(skipped)} files were skipped and are listed in skipped.csv;"
+            f" the first, {skipped[0].path}: {skipped[0].reason}",
+        )
+    for note in job.notes:
+        warn(console, note)
+
+
+def page(folder: RunFolder) -> None:
+    if folder.has("labeling.json"):
+        write_labeling_page(folder.path)
+
+
+def say_outcome(folder: RunFolder) -> None:
+    labeling = load_labeling(folder.path)
+    for line in outcome_lines(labeling):
+        typer.echo(line)
+    typer.echo(f"run folder  {folder.path}  (labels.csv, report.html, model.safetensors)")
+
+
+def outcome_lines(labeling: Labeling) -> list[str]:
+    account, estimate = labeling.account, labeling.account.estimate
+    n_given, n_suspect = int(labeling.is_given.sum()), int(labeling.is_suspect.sum())
+    lines = [f"labels      {len(labeling) - n_given} found, {n_given} given, {len(account.class_names)} classes"]
+    if estimate.accuracy is None:
+        lines.append(f"accuracy    unknown. {estimate.method}")
+    else:
+        by = f"judged by {estimate.n} given labels that were hidden"
+        lines.append(f"accuracy    about {told(estimate.accuracy, estimate.level)}, {by}")
+    if estimate.test_accuracy is not None:
+        lines.append(f"test        {told(estimate.test_accuracy, estimate.level)} on {estimate.n_test} test labels")
+    if n_suspect:
+        lines.append(f"suspect     {n_suspect} given labels look wrong; they are marked in labels.csv")
+    lines.append(f"time        {duration(account.elapsed_s)}")
+    return lines
+
+
+def told(share: Interval, level: float) -> str:
+    return (
+        f"{percent(share.value)} (between {percent(share.low)} and {percent(share.high)} with {level:.0%} confidence)"
+    )

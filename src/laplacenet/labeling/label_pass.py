@@ -1,0 +1,77 @@
+"""All rows labeled once by a trained network: by the graph over its embeddings, by its own outputs, and by both."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int64, UInt8
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.pseudo_labels import connect, unit_rows
+from laplacenet.labeling.crossfit import ask
+from laplacenet.labeling.evidence import Evidence, score_evidence
+from laplacenet.labeling.result import SOURCES
+from laplacenet.models import Inference
+from laplacenet.runtime import InputError, read_whole, write_whole
+
+GRAPH_TEMPERATURE = 0.5
+"""At which the graph's evidence is as sure as the network is, on pictures whose hidden labels were looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPass:
+    """The probabilities of the graph and of the network for every row, and the embeddings, of length 1."""
+
+    graph: Float[Tensor, "n C"]
+    network: Float[Tensor, "n C"]
+    features: Float[Tensor, "n d"]
+    prior: Float[Tensor, " C"]
+    unreachable: Tensor
+
+    @property
+    def evidence(self) -> Evidence:
+        """The mean of both: on clustered embeddings the graph is right more often, on others the network."""
+        return score_evidence((self.graph + self.network) / 2)
+
+    @property
+    def finders(self) -> UInt8[Tensor, " n"]:
+        """The graph where it says what the mean says, else the network."""
+        is_graphs = self.evidence.logits.argmax(dim=1) == self.graph.argmax(dim=1)
+        return torch.where(is_graphs, SOURCES.index("graph"), SOURCES.index("network")).to(torch.uint8)
+
+
+def label_all(
+    inference: Inference, inputs: Tensor, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int
+) -> LabelPass:
+    """`seen` are the labels that the network was trained with: the graph is told no others."""
+    features = inference.embed(inputs)
+    with torch.no_grad():
+        outputs = inference.network.head(features).float().softmax(dim=1).cpu()
+    points = unit_rows(features)
+    answer = ask(connect(points, config), seen, config, prior=prior, n_classes=n_classes)
+    return LabelPass(
+        graph=answer.evidence.at(GRAPH_TEMPERATURE),
+        network=outputs,
+        features=points.float().cpu(),
+        prior=torch.tensor(answer.prior),
+        unreachable=answer.unreachable,
+    )
+
+
+FIELDS = ("graph", "network", "features", "prior", "unreachable")
+
+
+def save_pass(path: Path, found: LabelPass) -> None:
+    write_whole(path, save_tensors({name: getattr(found, name).contiguous() for name in FIELDS}))
+
+
+def load_pass(path: Path) -> LabelPass:
+    try:
+        tensors = load_tensors(read_whole(path))
+        return LabelPass(**{name: tensors[name] for name in FIELDS})
+    except (SafetensorError, KeyError) as error:
+        raise InputError(f"{path}: not the label pass that was written there ({error})") from error

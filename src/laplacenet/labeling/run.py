@@ -1,0 +1,64 @@
+"""A labeling's run folder: begun with its settings, or opened again to go on."""
+
+import time
+from dataclasses import replace
+
+from laplacenet.data import data_hash
+from laplacenet.data.skipped import SKIPPED, write_skipped
+from laplacenet.labeling.choosing import picture_choices
+from laplacenet.labeling.job import Job
+from laplacenet.labeling.picture_run import PictureRun
+from laplacenet.labeling.result import WORDS
+from laplacenet.labeling.settings import KIND, LabelingSettings
+from laplacenet.labeling.stages import Workshop
+from laplacenet.labeling.timing import REPORTING_S, SHARES, measured_step_s, steps_within
+from laplacenet.runtime import InputError, RunFolder, provenance
+from laplacenet.runtime.notation import from_json, to_json
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.training import Execution, TrainConfig
+
+DEFAULT_LIMIT_S = 240.0
+
+
+def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
+    """Write down what is done; `experiment.json` last, with which a run begins to exist."""
+    write_skipped(folder.path / SKIPPED, job.collection.skipped)
+    origin = {"seed": job.settings.seed, "data": {"name": job.settings.name, "rows": data_hash(job.collection.rows)}}
+    folder.write_sealed(PROVENANCE, provenance(execution.device) | origin)
+    folder.write(EXPERIMENT, to_json(job.settings))
+
+
+def read_settings(folder: RunFolder) -> LabelingSettings:
+    content = folder.read(EXPERIMENT)
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise InputError(f"{folder.path}: is no labeling; go on with laplacenet train --resume {folder.path}")
+    return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))
+
+
+def planned(workshop: Workshop) -> tuple[Workshop, float | None]:
+    """The workshop with the number of steps that fit its time, and what a step takes; where steps were asked for, none.
+
+    An asked-for number is any but the paper's, which no run in minutes could mean.
+    """
+    job = workshop.job
+    limit_s = job.settings.time.limit_s
+    if limit_s is None or job.settings.train.steps != TrainConfig.steps:
+        return workshop, None
+    step_s = measured_step_s(workshop)
+    left_s = workshop.started_at + limit_s - time.monotonic() - REPORTING_S
+    steps = steps_within(max(0.0, left_s) * SHARES["estimate"], step_s)
+    settings = replace(job.settings, train=replace(job.settings.train, steps=steps))
+    return replace(workshop, job=replace(job, settings=settings)), step_s
+
+
+def picture_run(workshop: Workshop, *, step_s: float | None) -> PictureRun:
+    limit_s = workshop.job.settings.time.limit_s
+    ends_at = None if limit_s is None else workshop.started_at + limit_s
+    return PictureRun(
+        workshop, picture_choices(workshop.job, step_s=step_s), step_s, ends_at, elapsed_before_s(workshop.folder)
+    )
+
+
+def elapsed_before_s(folder: RunFolder) -> float:
+    """The time of earlier sittings, as far as it was written down."""
+    return float(folder.read(WORDS)["elapsed_s"]) if folder.has(WORDS) else 0.0

@@ -1,0 +1,235 @@
+"""A stage of a labeling: one training with some of the given labels, in a folder of its own that can be resumed."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from laplacenet.data import ImageSet, data_hash
+from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.job import Job
+from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
+from laplacenet.labeling.priors import class_shares
+from laplacenet.models import Inference, ModelDescription, Network, learn_patches
+from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream, stream_seed, write_sealed
+from laplacenet.runtime.notation import to_json
+from laplacenet.training import (
+    Epoch,
+    Execution,
+    ImageViews,
+    LaplaceNet,
+    Position,
+    Run,
+    TrainConfig,
+    load_checkpoint,
+    save_checkpoint,
+    train,
+)
+from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records
+
+PLAN, PASS = "stage.json", "labels.safetensors"
+
+
+class Deadline:
+    """Stops a stage when its time is up or when the whole is to stop."""
+
+    def __init__(self, monitor: Monitor, ends_at: float | None) -> None:
+        self.monitor, self.ends_at = monitor, ends_at
+
+    @property
+    def is_late(self) -> bool:
+        return self.ends_at is not None and time.monotonic() >= self.ends_at
+
+    @property
+    def should_stop(self) -> bool:
+        return self.is_late or self.monitor.should_stop
+
+    def advance(self, n: int) -> None:
+        self.monitor.advance(n)
+
+
+@dataclass(frozen=True, eq=False)
+class Workshop:
+    """What all stages share: the pictures, where they are trained on, and the run folder."""
+
+    job: Job
+    folder: RunFolder
+    execution: Execution
+    monitor: Monitor
+    started_at: float
+
+    @property
+    def rows(self) -> ImageSet:
+        rows = self.job.collection.rows
+        assert isinstance(rows, ImageSet)
+        return rows
+
+    @property
+    def views(self) -> ImageViews:
+        height, width = self.rows.images.shape[2:]
+        return ImageViews(self.job.settings.augment, self.rows.statistics, height=height, width=width)
+
+    def description(self, temperature: float = 1.0) -> ModelDescription:
+        shape = tuple(self.rows.images.shape[1:])
+        return ModelDescription(self.job.settings.model, shape, self.job.class_names, self.rows.statistics, temperature)
+
+    def fresh_network(self) -> Network:
+        """Always the same for the same seed; filters learned from patches see no label."""
+        seed = self.job.settings.seed
+        network = self.description().build(seed=stream_seed(seed, "network"))
+        some = stream(seed, "labeling/patches").permutation(len(self.rows))[:2000]
+        learn_patches(
+            network, self.views.plain(self.rows.images[torch.from_numpy(some)]), rng=stream(seed, "labeling/filters")
+        )
+        return network
+
+    def path(self, stage: str) -> Path:
+        return self.folder.path / "stages" / stage
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """`seen` are the labels that it trains with, −1 for all others; `begins_with` the stage whose network it takes."""
+
+    name: str
+    seen: Int64[Tensor, " n"]
+    config: TrainConfig
+    begins_with: str | None = None
+
+
+class StageRun:
+    """One stage under way: its network, and where it stands."""
+
+    def __init__(self, workshop: Workshop, stage: Stage) -> None:
+        self.workshop, self.stage = workshop, stage
+        self.path = workshop.path(stage.name)
+        self.network = workshop.fresh_network()
+        self.inference = Inference(self.network.to(workshop.execution.device), workshop.views.plain)
+        self.identity = self._identity()
+
+    def epochs(self, deadline: Deadline) -> Iterator[StageEpoch]:
+        """Train from the checkpoint, or from the start; a checkpoint is left whenever it stops."""
+        position, saved_at = self._begin(), time.perf_counter()
+        elapsed_before_s = max((line["elapsed_s"] for line in self.workshop.folder.epochs()), default=0.0)
+        started_at = time.monotonic()
+        for epoch in train(self._run(), start=position, monitor=deadline):
+            position = epoch.position
+            if epoch.n_steps:
+                record = self._record(epoch, elapsed_before_s + time.monotonic() - started_at)
+                self.workshop.folder.append_epoch(record.to_json())
+            if time.perf_counter() - saved_at >= self.workshop.execution.checkpoint_every_s:
+                self._save(position)
+                saved_at = time.perf_counter()
+            if epoch.n_steps:
+                yield record
+        self._save(position)
+
+    def label(self) -> LabelPass:
+        """Label all rows with the network as it is, and keep that: a stage with a label pass is done."""
+        found = self.look()
+        save_pass(self.path / PASS, found)
+        return found
+
+    def look(self) -> LabelPass:
+        job = self.workshop.job
+        return label_all(
+            self.inference,
+            self.workshop.rows.images,
+            self.stage.seen,
+            job.settings.graph,
+            prior=job.settings.prior,
+            n_classes=len(job.class_names),
+        )
+
+    def load(self) -> None:
+        """The network as the stage left it."""
+        load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
+
+    def _begin(self) -> Position:
+        start = Position(step=0, epoch=0, plan=None, momentum={})
+        if (self.path / PLAN).is_file():
+            start = load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
+            self.workshop.folder.restore_epoch_lines(checkpoint_records(self.path / "checkpoint"))
+            return start
+        if self.stage.begins_with is not None:
+            begin_with(self.workshop, self.stage.begins_with, self.network)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._save(start)
+        plan = {"config": to_json(self.stage.config), "begins_with": self.stage.begins_with}
+        write_sealed(self.path / PLAN, plan)  # last: what has begun can be resumed
+        return start
+
+    def _run(self) -> Run:
+        work, settings = self.workshop, self.workshop.job.settings
+        n_classes = len(work.job.class_names)
+        graph = replace(settings.graph, prior=class_shares(settings.prior, self.stage.seen, n_classes))
+        seed = stream_seed(settings.seed, f"labeling/{self.stage.name}")
+        method = LaplaceNet(self.stage.seen, n_classes, work.views, self.stage.config, graph, seed)
+        return Run(method, self.network, work.rows.images, work.views, self.stage.config, work.execution)
+
+    def _record(self, epoch: Epoch, elapsed_s: float) -> StageEpoch:
+        found = epoch.pseudo_labels
+        shares = None
+        if found is not None:
+            labels = found.labels.cpu()[self.stage.seen < 0]
+            counts = torch.bincount(labels, minlength=len(self.workshop.job.class_names))
+            shares = (counts / max(1, len(labels))).tolist()
+        return StageEpoch(
+            stage=self.stage.name,
+            epoch=epoch.index,
+            phase=epoch.phase,
+            step=epoch.step,
+            steps=self.stage.config.steps,
+            is_complete=epoch.is_complete,
+            loss=epoch.loss,
+            lr=epoch.lr,
+            n_unreachable=None if found is None else int(found.unreachable.sum()),
+            is_converged=None if found is None else found.is_converged,
+            class_shares=shares,
+            elapsed_s=elapsed_s,
+        )
+
+    def _save(self, position: Position) -> None:
+        lines = self.workshop.folder.epoch_lines()
+        save_checkpoint(self.path / "checkpoint", self.network, position, identity=self.identity, records=lines)
+
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with: the stage's settings, its pictures, and the labels that it sees."""
+        settings = self.workshop.job.settings
+        parts = {
+            "train": self.stage.config,
+            "model": settings.model,
+            "augment": settings.augment,
+            "graph": settings.graph,
+        }
+        seen = replace(self.workshop.rows, labels=self.stage.seen)
+        return {
+            "stage": self.stage.name,
+            **{name: to_json(part) for name, part in parts.items()},
+            "prior": settings.prior,
+            "seed": settings.seed,
+            "hash of inputs and given labels": data_hash(seen),
+        }
+
+
+def begin_with(workshop: Workshop, name: str, network: Network) -> None:
+    """Put the weights with which a finished stage ended into the network."""
+    folder = workshop.path(name) / "checkpoint"
+    load_checkpoint(folder, network, identity=checkpoint_identity(folder) or {})
+
+
+def finished_pass(workshop: Workshop, name: str) -> LabelPass | None:
+    """What a stage found, if it is done."""
+    path = workshop.path(name) / PASS
+    return load_pass(path) if path.is_file() else None
+
+
+def planned_config(workshop: Workshop, name: str) -> dict[str, Any] | None:
+    """The training settings with which a stage began, if it has."""
+    path = workshop.path(name) / PLAN
+    return dict(read_sealed(path)["config"]) if path.is_file() else None
