@@ -24,6 +24,7 @@ from laplacenet.cli.demo import demo
 from laplacenet.cli.evaluate import evaluate
 from laplacenet.cli.export import export
 from laplacenet.cli.label import label
+from laplacenet.cli.memory import keep_freed_memory
 from laplacenet.cli.next import next as next_to_label
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
@@ -76,6 +77,7 @@ def main() -> NoReturn:
     # spin for microseconds, then sleep. Read when torch is imported, which is later.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    keep_freed_memory()
     with warnings_on_stderr(), interruptions() as caught:
         code = exit_code()
     if caught:

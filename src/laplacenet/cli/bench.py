@@ -12,7 +12,9 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: two minutes on two cores.")] = False,
     only: Annotated[
         str | None,
-        typer.Option(metavar="SECTIONS", help="Some of steps,views,labels,propagation,graph,stream.  [default: all of them]"),
+        typer.Option(
+            metavar="SECTIONS", help="Some of steps,views,labels,propagation,graph,stream.  [default: all of them]"
+        ),
     ] = None,
     sizes: Annotated[
         str | None,

@@ -1,0 +1,31 @@
+"""Freed memory is used again without being cleared."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource
+import sys
+import torch
+from laplacenet.cli.memory import keep_freed_memory
+
+if "keep" in sys.argv:
+    keep_freed_memory()
+
+def n_pages_cleared():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    some = [torch.ones(10_000_000, dtype=torch.uint8) for _ in range(10)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(*(n_pages_cleared() for _ in range(5)))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives memory back so readily")
+@pytest.mark.parametrize(("arguments", "is_cleared"), [([], True), (["keep"], False)])
+def test_tensors_find_the_memory_of_those_before_them_as_it_was_left(arguments, is_cleared):
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True)
+    assert (int(done.stdout.split()[-1]) > 10_000) == is_cleared, done.stdout
