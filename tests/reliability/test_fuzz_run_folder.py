@@ -18,6 +18,7 @@ from safetensors.torch import save
 
 from laplacenet.experiments import (
     Experiment,
+    Task,
     from_json,
     override,
     prepare,
@@ -47,6 +48,11 @@ def stopped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     run_experiment(tiny_experiment(data), folder, execution=EVERY_STEP, monitor=StopAfter(9))
     shutil.rmtree(folder.path / "checkpoint.old")
     return folder
+
+
+@pytest.fixture(scope="module")
+def task(data: Path) -> Task:
+    return prepare(tiny_experiment(data))
 
 
 def with_content(file: Path, content: bytes, read: Callable[[], Any]) -> Any:
@@ -100,8 +106,7 @@ def test_fuzzed_lines_of_epochs_are_read_or_refused(draws: st.DataObject, stoppe
 
 @FUZZ
 @given(draws=st.data())
-def test_a_fuzzed_checkpoint_is_read_or_refused(draws: st.DataObject, stopped: RunFolder, data: Path) -> None:
-    task = prepare(tiny_experiment(data))
+def test_a_fuzzed_checkpoint_is_read_or_refused(draws: st.DataObject, stopped: RunFolder, task: Task) -> None:
     file = draws.draw(st.sampled_from(sorted(stopped.checkpoint.iterdir())))
     content = draws.draw(spoiled(file.read_bytes()))
     network, known_as = task.network(), identity(task)
@@ -114,14 +119,14 @@ def test_a_fuzzed_checkpoint_is_read_or_refused(draws: st.DataObject, stopped: R
 @FUZZ
 @given(draws=st.data())
 def test_a_fuzzed_manifest_under_a_right_checksum_is_read_or_refused(
-    draws: st.DataObject, stopped: RunFolder, data: Path
+    draws: st.DataObject, stopped: RunFolder, task: Task
 ) -> None:
     manifest = stopped.checkpoint / "manifest.json"
     good = json.loads(manifest.read_text())
     del good["checksum"]
     content = draws.draw(altered(good))
     write_sealed(stopped.path / "sealed", content if isinstance(content, dict) else {})
-    network = prepare(tiny_experiment(data)).network()
+    network = task.network()
     known_as = content.get("identity") if isinstance(content, dict) else None
     known_as = known_as if isinstance(known_as, dict) else {}
 
@@ -146,9 +151,8 @@ TENSORS = st.dictionaries(
 @FUZZ
 @given(tensors=TENSORS)
 def test_fuzzed_tensors_in_a_checkpoint_are_read_or_refused(
-    tensors: dict[str, torch.Tensor], stopped: RunFolder, data: Path
+    tensors: dict[str, torch.Tensor], stopped: RunFolder, task: Task
 ) -> None:
-    task = prepare(tiny_experiment(data))
     network, known_as = task.network(), identity(task)
     manifest = stopped.checkpoint / "manifest.json"
     content, good = save(tensors), json.loads(manifest.read_text())

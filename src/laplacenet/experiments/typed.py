@@ -5,8 +5,9 @@ import types
 import typing
 from typing import Any
 
+from laplacenet.runtime.notation import LARGEST_INTEGER
+
 Kind = typing.TypeVar("Kind")
-LARGEST_INTEGER = 2**1023  # that a float can hold
 
 
 def typed(kind: type[Kind], content: Any) -> Kind:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from laplacenet.runtime.errors import InputError
 
 Settings = TypeVar("Settings")
+LARGEST_INTEGER = 2**1023  # that a float can hold
 
 
 def to_json(settings: Any) -> dict[str, Any]:
@@ -122,7 +123,9 @@ def _checked(kind: type, name: str, value: Any, *, where: str) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """One that a float can hold: JSON's integers have no end."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST_INTEGER
+    return is_whole or isinstance(value, float)
 
 
 def _spoken(options: tuple[Any, ...]) -> str:

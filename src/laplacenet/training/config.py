@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from laplacenet.runtime import InputError
 
 LABEL_SOURCES = ("graph", "network", "none")
+MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6, "n_views": 1000}
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,14 @@ class TrainConfig:
     class_weighting: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("steps", "batch_size", "labeled_batch_size", "n_views"):
+        for field, most in MOST.items():
             if getattr(self, field) < 1:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must be at least 1")
+            if getattr(self, field) > most:
+                raise InputError(f"train.{field} is larger than {most}; that is no schedule for any machine")
         for field in ("lr", "weight_decay", "mixup_alpha", "supervised_passes"):
-            if not getattr(self, field) >= 0:
-                raise InputError(f"train.{field} = {getattr(self, field)}; it must not be negative")
+            if not 0 <= getattr(self, field) < float("inf"):
+                raise InputError(f"train.{field} = {getattr(self, field)}; it must not be negative or infinite")
         if not 0 <= self.momentum < 1:
             raise InputError(f"train.momentum = {self.momentum}; it must lie in [0, 1)")
         if self.labeled_batch_size >= self.batch_size:
