@@ -52,11 +52,11 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
 def chosen_network(rows: ImageSet, device: torch.device) -> tuple[ModelConfig, TrainConfig]:
     """By accuracy in a given time, on pictures other than those that are reported on."""
     side = min(rows.images.shape[2:])
-    train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, n_views=1, lr=0.03)
+    train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, n_views=1, lr=0.1)
     if side < LEAST_FOR_PATCHES:
-        return ModelConfig("small-cnn"), replace(train, lr=0.1, n_views=2, mixup_alpha=1.0)
+        return ModelConfig("small-cnn"), replace(train, n_views=2, mixup_alpha=1.0)
     if device.type == "cuda" and len(rows) >= MANY_FOR_GPU:
-        return ModelConfig("13-cnn"), replace(train, n_views=3)
+        return ModelConfig("13-cnn"), replace(train, n_views=3, lr=0.03)
     return ModelConfig("patch-cnn"), train
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.data import Collection, ImageSet, read_collection, read_judges
-from laplacenet.data.collection import ARRAY_SUFFIXES
+from laplacenet.data.judges import labels_own_rows
 from laplacenet.labeling.estimate import accuracy_on
 from laplacenet.labeling.result import Estimate
 from laplacenet.labeling.settings import LabelingSettings
@@ -41,7 +41,7 @@ class Job:
     def are_judges_inside(self) -> bool:
         """Whether the test set is a list of true labels for rows of the collection itself."""
         test = self.settings.collection.test
-        return test is not None and not Path(test).is_dir() and Path(test).suffix.lower() not in ARRAY_SUFFIXES
+        return test is not None and not Path(test).is_dir() and labels_own_rows(Path(test))
 
     def tested(
         self, estimate: Estimate, labels: Int64[Tensor, " n"], predicted: Int64[Tensor, " m"] | None

@@ -1,6 +1,7 @@
 """All rows labeled once by a trained network: by the graph over its embeddings, by its own outputs, and by both."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -75,3 +76,9 @@ def load_pass(path: Path) -> LabelPass:
         return LabelPass(**{name: tensors[name] for name in FIELDS})
     except (SafetensorError, KeyError) as error:
         raise InputError(f"{path}: not the label pass that was written there ({error})") from error
+
+
+def vote(passes: Sequence[LabelPass]) -> LabelPass:
+    """The mean of what several networks say; embeddings, prior and reach are the first one's."""
+    graph, network = (torch.stack([getattr(found, name) for found in passes]).mean(dim=0) for name in FIELDS[:2])
+    return replace(passes[0], graph=graph, network=network)

@@ -43,6 +43,7 @@ class Passes:
     folds: Int64[Tensor, " n"] | None
     estimate: LabelPass | None
     suspects: dict[int, LabelPass]
+    n_suspect_steps: int
     latest: tuple[str, LabelPass] | None
     """The last stage that trains on from those before it, and what it found."""
 
@@ -150,7 +151,9 @@ class PictureStages:
         }
         in_line = [(name, found) for name, found in done.items() if not name.startswith("suspects-")]
         finished = [(name, found) for name, found in in_line if found is not None]
-        return Passes(self.folds, done.get(ESTIMATE), suspects, finished[-1] if finished else None)
+        steps = [planned_config(self.workshop, f"suspects-{fold}") for fold in suspects]
+        fewest = min((found["steps"] for found in steps if found is not None), default=0)
+        return Passes(self.folds, done.get(ESTIMATE), suspects, fewest, finished[-1] if finished else None)
 
 
 def weight(name: str) -> float:

@@ -11,7 +11,7 @@ from laplacenet.labeling.picture_run import PictureRun
 from laplacenet.labeling.result import WORDS
 from laplacenet.labeling.settings import KIND, LabelingSettings
 from laplacenet.labeling.stages import Workshop
-from laplacenet.labeling.timing import REPORTING_S, SHARES, measured_step_s, steps_within
+from laplacenet.labeling.timing import REPORTING_S, SHARES, fastest_threads, steps_within
 from laplacenet.runtime import InputError, RunFolder, provenance
 from laplacenet.runtime.notation import from_json, to_json
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
@@ -44,7 +44,7 @@ def planned(workshop: Workshop) -> tuple[Workshop, float | None]:
     limit_s = job.settings.time.limit_s
     if limit_s is None or job.settings.train.steps != TrainConfig.steps:
         return workshop, None
-    step_s = measured_step_s(workshop)
+    _, step_s = fastest_threads(workshop)
     left_s = workshop.started_at + limit_s - time.monotonic() - REPORTING_S
     steps = steps_within(max(0.0, left_s) * SHARES["estimate"], step_s)
     settings = replace(job.settings, train=replace(job.settings.train, steps=steps))

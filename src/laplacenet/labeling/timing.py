@@ -55,5 +55,24 @@ def measured_step_s(workshop: Workshop) -> float:
     return max(step_s, 1e-4) + sum(label_s) / len(label_s) / epoch_steps
 
 
+def fastest_threads(workshop: Workshop) -> tuple[int, float]:
+    """How many of torch's threads to use and what a step takes then.
+
+    Steps of a small network gain little from many threads, and where other programs compute too they lose: threads wait
+    for the slowest among them.
+    """
+    most = torch.get_num_threads()
+    if workshop.execution.device.type != "cpu" or most == 1:
+        return most, measured_step_s(workshop)
+    step_s = {}
+    for n_threads in sorted({1, 2, 4, most}):
+        if n_threads <= most:
+            torch.set_num_threads(n_threads)
+            step_s[n_threads] = measured_step_s(workshop)
+    fastest = min(step_s, key=lambda n_threads: step_s[n_threads])
+    torch.set_num_threads(fastest)
+    return fastest, step_s[fastest]
+
+
 def steps_within(seconds: float, step_s: float) -> int:
     return max(FEWEST_STEPS, int(seconds / step_s))
