@@ -317,6 +317,14 @@ def test_a_picture_whose_label_was_given_is_no_judge_by_another_path(photos: Col
     assert labeled(read_judges(tmp_path / "test", photos)) == {"dog/new.png": "dog"}
 
 
+def test_a_vector_of_labels_judges_the_rows_of_the_embeddings_themselves(tmp_path: Path) -> None:
+    np.savez(tmp_path / "some.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([0, 1, -1, -1]))
+    np.save(tmp_path / "truth.npy", np.array([0, 1, 1, 0]))
+    judges = read_judges(tmp_path / "truth.npy", read_collection(tmp_path / "some.npz"))
+    assert judges.names == ("row 2", "row 3")
+    assert judges.labels.tolist() == [1, 0]
+
+
 def test_arrays_judge_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x_train=embeddings(), y_train=np.array(["b", "a", "", "", "", ""]))
     np.savez(tmp_path / "test.npz", x_test=embeddings(2), y_test=np.array(["b", "b"]))

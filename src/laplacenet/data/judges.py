@@ -25,6 +25,7 @@ from laplacenet.data.label_entries import LIST_SUFFIXES
 from laplacenet.data.label_files import labels_by_name
 from laplacenet.data.label_vectors import LABEL_KEYS, numbered_rows, read_row_labels
 from laplacenet.data.names import in_one_line, quoted
+from laplacenet.data.npz import read_npy
 from laplacenet.data.pictures import SILENCE, decode_all, one_channel
 from laplacenet.data.vectors import VectorSet
 from laplacenet.data.walking import PictureFile, find_pictures
@@ -41,19 +42,25 @@ def read_judges(
     """The rows that `test` gives a label, numbered as the collection's classes are.
 
     `test` is a folder with class sub-folders (or with the label file `labels`), an `.npz` or `.npy` file with labels in
-    it or in `labels`, or a label file for the collection's own rows. A row whose label the collection was given is no
+    it or in `labels`, or a label file or `.npy` vector of labels for the collection's own rows. A row whose label the collection was given is no
     judge and is left out, and so is one without a label; a class that the collection does not have is refused.
     """
     path = Path(test).expanduser()
     label_file = None if labels is None else Path(labels).expanduser()
     if path.is_dir():
         return _judging_pictures(path, collection, label_file, monitor=monitor)
+    if label_file is None and labels_own_rows(path):
+        return _judging_rows(path, collection)
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return _judging_arrays(path, collection, label_file)
-    if path.suffix.lower() in LIST_SUFFIXES and label_file is None:
-        return _judging_rows(path, collection)
     what = "not something to test with" if path.exists() else "no such folder or file"
     raise InputError(f"{path}: {what}; give a folder of pictures, an .npz or .npy file, or a label file")
+
+
+def labels_own_rows(test: Path) -> bool:
+    """Whether the file holds labels alone, which can only be those of the collection's own rows."""
+    suffix = test.suffix.lower()
+    return suffix in LIST_SUFFIXES or (suffix == ".npy" and read_npy(test).ndim == 1)
 
 
 def _judging_pictures(folder: Path, collection: Collection, label_file: Path | None, *, monitor: Monitor) -> Collection:
