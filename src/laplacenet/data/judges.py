@@ -42,8 +42,9 @@ def read_judges(
     """The rows that `test` gives a label, numbered as the collection's classes are.
 
     `test` is a folder with class sub-folders (or with the label file `labels`), an `.npz` or `.npy` file with labels in
-    it or in `labels`, or a label file or `.npy` vector of labels for the collection's own rows. A row whose label the collection was given is no
-    judge and is left out, and so is one without a label; a class that the collection does not have is refused.
+    it or in `labels`, or, for the collection's own rows, a label file or a `.npy` vector of labels. A row whose label
+    the collection was given is no judge and is left out, and so is one without a label; a class that the collection
+    does not have is refused.
     """
     path = Path(test).expanduser()
     label_file = None if labels is None else Path(labels).expanduser()
