@@ -13,12 +13,14 @@ from laplacenet.cli.label_progress import StageDisplay
 from laplacenet.cli.progress import print_line, warn
 from laplacenet.cli.sitting import fresh_folder
 from laplacenet.cli.wording import duration, percent
+from laplacenet.data import SKIPPED
+from laplacenet.data.names import in_one_line
 from laplacenet.labeling.choosing import chosen_size, settings_for
 from laplacenet.labeling.graph_run import choices as graph_choices
 from laplacenet.labeling.graph_run import run_on_embeddings
 from laplacenet.labeling.job import Job, read_job
 from laplacenet.labeling.result import Interval, Labeling, load_labeling
-from laplacenet.labeling.run import DEFAULT_LIMIT_S, begin, picture_run, planned, read_settings
+from laplacenet.labeling.run import DEFAULT_LIMIT_S, begin, picture_run, planned, read_settings, require_trainable
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.labeling.stages import Workshop
 from laplacenet.reports.labeling_page import write_labeling_page
@@ -45,9 +47,8 @@ def label_afresh(
 ) -> RunFolder:
     """`texts` are settings as --set takes them."""
     started_at, console = time.monotonic(), Console(stderr=True)
-    print_line(console, f"reading {settings.collection.pictures}")
     size = chosen_size(settings.collection, execution.device)
-    job = read_job(replace(settings, collection=replace(settings.collection, size=size)))
+    job = read(replace(settings, collection=replace(settings.collection, size=size)), console)
     settings = settings_for(job, texts, execution.device)
     if job.are_pictures and settings.time.limit_s is None and not any("train.steps" in text for text in texts):
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
@@ -70,8 +71,7 @@ def label_on(path: Path, limit_s: float | None, *, execution: Execution) -> RunF
     settings = read_settings(folder)
     if settings.time.limit_s is not None or limit_s is not None:
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s or DEFAULT_LIMIT_S))
-    print_line(Console(stderr=True), f"reading {settings.collection.pictures}")
-    job = read_job(settings)
+    job = read(settings, Console(stderr=True))
     with folder.locked():
         if job.are_pictures:
             label_pictures(job, folder, execution=execution, started_at=started_at, is_fresh=False)
@@ -80,11 +80,20 @@ def label_on(path: Path, limit_s: float | None, *, execution: Execution) -> RunF
     return folder
 
 
+def read(settings: LabelingSettings, console: Console) -> Job:
+    """Said while it lasts and only to a person: where nobody watches, an error is to stand alone."""
+    if not console.is_terminal:
+        return read_job(settings)
+    with console.status(f"reading {Path(settings.collection.pictures).name}"):
+        return read_job(settings)
+
+
 def label_pictures(job: Job, folder: RunFolder, *, execution: Execution, started_at: float, is_fresh: bool) -> None:
     """Train and label; on an interruption say how it goes on and end with the signal's exit code."""
     console = Console(stderr=True)
     with Interruption() as interruption:
         workshop = Workshop(job, folder, execution, Watch(interruption), started_at)
+        require_trainable(workshop)
         workshop, step_s = planned(workshop)
         if is_fresh:
             begin(workshop.job, folder, execution)
@@ -103,11 +112,8 @@ def label_pictures(job: Job, folder: RunFolder, *, execution: Execution, started
 def say_notes(job: Job, console: Console) -> None:
     skipped = job.collection.skipped
     if skipped:
-        print_line(
-            console,
-            f"warning: {len(skipped)} files were skipped and are listed in skipped.csv;"
-            f" the first, {skipped[0].path}: {skipped[0].reason}",
-        )
+        first = f"{in_one_line(skipped[0].path)}: {in_one_line(skipped[0].reason)}"
+        warn(console, f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
     for note in job.notes:
         warn(console, note)
 

@@ -23,7 +23,7 @@ from laplacenet.data import (
 )
 from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
-from laplacenet.models import ModelDescription, Network
+from laplacenet.models import ModelDescription, Network, require_fit
 from laplacenet.runtime import InputError, stream_seed
 from laplacenet.training import ImageViews, LaplaceNet, VectorViews, Views
 from laplacenet.training.schedule import wanted_supervised_steps
@@ -169,14 +169,3 @@ def views_of(train: ImageSet | VectorSet, experiment: Experiment) -> Views:
 
 def rows_of(part: ImageSet | VectorSet) -> Tensor:
     return part.images if isinstance(part, ImageSet) else part.vectors
-
-
-def require_fit(network: Network, example: Tensor, *, name: str) -> None:
-    """One input through the network: too small an image or the wrong kind of input shows itself here, not mid-run."""
-    try:
-        with torch.no_grad():
-            network.eval()(example)
-    except (RuntimeError, ValueError) as error:
-        shape = "×".join(map(str, example.shape[1:]))
-        accepted = "mlp for vectors; small-cnn for pictures from 6 px, the others from 32 px"
-        raise InputError(f"model {name} cannot read inputs of shape {shape}; choose {accepted}") from error

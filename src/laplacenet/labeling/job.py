@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from laplacenet.data import Collection, ImageSet, read_collection, read_judges
+from laplacenet.data import Collection, ImageSet, read_collection, read_judges, refuse_skipped
 from laplacenet.data.judges import labels_own_rows
 from laplacenet.labeling.estimate import accuracy_on
 from laplacenet.labeling.result import Estimate
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.runtime import InputError, Monitor, Silence
+from laplacenet.runtime import Monitor, Silence
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,7 @@ def read_job(settings: LabelingSettings, monitor: Monitor | None = None) -> Job:
     collection = read_collection(
         config.pictures, labels=config.labels, size=config.size, leave_out=test, monitor=monitor
     )
-    if config.strict and collection.skipped:
-        first = collection.skipped[0]
-        raise InputError(
-            f"{len(collection.skipped)} files could not be read and --strict was given;"
-            f" the first, {first.path}: {first.reason}"
-        )
+    if config.strict:
+        refuse_skipped(collection.skipped)
     judges = None if test is None else read_judges(test, collection, monitor=monitor)
     return Job(settings, collection, judges)

@@ -3,8 +3,7 @@
 import time
 from dataclasses import replace
 
-from laplacenet.data import data_hash
-from laplacenet.data.skipped import SKIPPED, write_skipped
+from laplacenet.data import SKIPPED, data_hash, write_skipped
 from laplacenet.labeling.choosing import picture_choices
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
@@ -12,6 +11,7 @@ from laplacenet.labeling.result import WORDS
 from laplacenet.labeling.settings import KIND, LabelingSettings
 from laplacenet.labeling.stages import Workshop
 from laplacenet.labeling.timing import REPORTING_S, SHARES, fastest_threads, steps_within
+from laplacenet.models import require_fit
 from laplacenet.runtime import InputError, RunFolder, provenance
 from laplacenet.runtime.notation import from_json, to_json
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
@@ -22,7 +22,8 @@ DEFAULT_LIMIT_S = 240.0
 
 def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
     """Write down what is done; `experiment.json` last, with which a run begins to exist."""
-    write_skipped(folder.path / SKIPPED, job.collection.skipped)
+    if job.collection.skipped:
+        write_skipped(folder.path / SKIPPED, job.collection.skipped)
     origin = {"seed": job.settings.seed, "data": {"name": job.settings.name, "rows": data_hash(job.collection.rows)}}
     folder.write_sealed(PROVENANCE, provenance(execution.device) | origin)
     folder.write(EXPERIMENT, to_json(job.settings))
@@ -49,6 +50,15 @@ def planned(workshop: Workshop) -> tuple[Workshop, float | None]:
     steps = steps_within(max(0.0, left_s) * SHARES["estimate"], step_s)
     settings = replace(job.settings, train=replace(job.settings.train, steps=steps))
     return replace(workshop, job=replace(job, settings=settings)), step_s
+
+
+def require_trainable(workshop: Workshop) -> None:
+    """Refuse a network that cannot read these pictures, and a crop larger than they are, before anything is written."""
+    settings = workshop.job.settings
+    height, width = workshop.rows.images.shape[2:]
+    settings.augment.pad_for(height, width)
+    example = workshop.views.plain(workshop.rows.images[:1])
+    require_fit(workshop.description().build(), example, name=settings.model.name)
 
 
 def picture_run(workshop: Workshop, *, step_s: float | None) -> PictureRun:

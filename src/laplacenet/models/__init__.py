@@ -2,7 +2,7 @@
 
 from laplacenet.models.build import MODELS, ModelConfig, build_model
 from laplacenet.models.inference import Inference
-from laplacenet.models.network import Network
+from laplacenet.models.network import Network, require_fit
 from laplacenet.models.patches import learn_patches
 from laplacenet.models.saved import ModelDescription, load_model, save_model
 
@@ -15,5 +15,6 @@ __all__ = [
     "build_model",
     "learn_patches",
     "load_model",
+    "require_fit",
     "save_model",
 ]

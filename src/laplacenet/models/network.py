@@ -1,7 +1,10 @@
 """f = g ∘ z: what every network here is."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from laplacenet.runtime import InputError
 
 
 class Network(nn.Module):
@@ -45,3 +48,14 @@ def initialize_convolutions(network: nn.Module) -> None:
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+def require_fit(network: Network, example: Tensor, *, name: str) -> None:
+    """One input through the network: too small an image or the wrong kind of input shows itself here, not mid-run."""
+    try:
+        with torch.no_grad():
+            network.eval()(example)
+    except (RuntimeError, ValueError) as error:
+        shape = "×".join(map(str, example.shape[1:]))
+        accepted = "mlp for vectors; small-cnn for pictures from 6 px, patch-cnn from 8 px, the others from 32 px"
+        raise InputError(f"model {name} cannot read inputs of shape {shape}; choose {accepted}") from error
