@@ -1,7 +1,7 @@
 """Algorithm 1: the scores of unlabeled points are deformed until the classes are as frequent as the prior says."""
 
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from laplacenet.graph.arrays import Array, as_floating
@@ -41,9 +41,10 @@ def class_weights(
     weights, expected = torch.ones_like(prior), prior * len(scores)
     for first in range(0, iterations, ROUNDS_PER_LOOK):
         n_rounds = min(ROUNDS_PER_LOOK, iterations - first)
-        settled, contested = settle(scores, weights.to(scores.dtype), n_rounds=n_rounds)
+        settled, contested = settle(scores, weights, n_rounds=n_rounds)
+        ones = prior.new_ones(len(contested))
         for _ in range(n_rounds):
-            counts = settled + count_classes((contested * weights.to(scores.dtype)).argmax(1), prior)
+            counts = settled.index_add(0, (contested * weights.to(scores.dtype)).argmax(1), ones)
             # x/0 is infinite and meets the clip; 0/0 is a class neither expected nor seen, which stays as it is.
             weights *= (expected / counts).nan_to_num_(1).clamp_(SMALLEST_RATIO, LARGEST_RATIO)
     return weights
@@ -53,14 +54,10 @@ def settle(
     scores: Float[Tensor, "n_unlabeled C"], weights: Float[Tensor, " C"], *, n_rounds: int
 ) -> tuple[Float[Tensor, " C"], Float[Tensor, "n_contested C"]]:
     """How often each class is the best of a row by more than these rounds can make up for, and the other rows."""
-    deformed = scores * weights
+    deformed = scores * weights.to(scores.dtype)
     best, classes = deformed.max(1)
     runner_up = deformed.scatter_(1, classes[:, None], 0).amax(1)
     # Weights and products are rounded, far below this margin.
     is_settled = best > runner_up * (LARGEST_RATIO / SMALLEST_RATIO) ** n_rounds * 1.001
-    return count_classes(classes[is_settled], weights.double()), scores[~is_settled]
-
-
-def count_classes(classes: Int[Tensor, " n"], like: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
-    """How often each class occurs, in the type of `like`."""
-    return torch.zeros_like(like).index_add_(0, classes, like.new_ones(len(classes)))
+    counts = torch.zeros_like(weights).index_add_(0, classes, is_settled.to(weights.dtype))
+    return counts, scores[~is_settled]
