@@ -11,7 +11,7 @@ from laplacenet.labeling.result import Interval
 LEVEL = 0.95
 
 
-def wilson(share: float, n: float, *, level: float = LEVEL) -> Interval:
+def wilson(share: float, n: float | int, *, level: float = LEVEL) -> Interval:
     """Wilson's score interval, which keeps its level with few trials and at shares near 0 and 1.
 
     `n` need not be whole: trials that count unequally are worth fewer than there are of them.
