@@ -66,7 +66,11 @@ def override(settings: Settings, texts: Iterable[str]) -> Settings:
 def _section(kind: type, content: Any, *, where: str) -> Any:
     if not isinstance(content, dict):
         raise InputError(f"{where} must be an object with the fields {', '.join(_hints(kind))}")
-    return kind(**{name: _checked(kind, name, value, where=where) for name, value in content.items()})
+    values = {name: _checked(kind, name, value, where=where) for name, value in content.items()}
+    try:
+        return kind(**values)
+    except InputError as error:  # settings know their names, not the file that they come from
+        raise InputError(f"{where}: {error}") from error
 
 
 def _with(settings: Any, values: dict[str, Any]) -> Any:
