@@ -1,0 +1,232 @@
+"""Pictures in stages: hidden labels stay hidden, a stopped labeling goes on as if it had not stopped, time is kept."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from references_labeling import striped
+
+from laplacenet.data import Collection, ImageSet
+from laplacenet.graph import GraphConfig
+from laplacenet.labeling.curves import read_curves
+from laplacenet.labeling.job import Job
+from laplacenet.labeling.label_pass import LabelPass
+from laplacenet.labeling.picture_run import PictureRun
+from laplacenet.labeling.pictures import ESTIMATE, FINAL, hidden_folds
+from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
+from laplacenet.labeling.run import begin, picture_run, planned, read_settings
+from laplacenet.labeling.settings import LabelingSettings, TimeConfig
+from laplacenet.labeling.stages import Workshop, finished_pass
+from laplacenet.models import ModelConfig, load_model
+from laplacenet.runtime import Monitor, RunFolder, Silence
+from laplacenet.training import Execution, TrainConfig
+
+N, N_CLASSES, N_GIVEN = 120, 3, 54
+TRAIN = TrainConfig(steps=40, batch_size=20, labeled_batch_size=10, n_views=1, lr=0.1)
+SETTINGS = LabelingSettings(
+    model=ModelConfig("patch-cnn"), graph=GraphConfig(k=8), train=TRAIN, time=TimeConfig(suspects=False)
+)
+
+
+class StopsAfter:
+    """A monitor that says stop after so many steps."""
+
+    def __init__(self, n_steps: int) -> None:
+        self.n_left = n_steps
+
+    @property
+    def should_stop(self) -> bool:
+        return self.n_left <= 0
+
+    def advance(self, n: int) -> None:
+        self.n_left -= n
+
+
+def job_of(given: torch.Tensor | None = None, settings: LabelingSettings = SETTINGS) -> Job:
+    pixels, truth = striped(N, N_CLASSES)
+    labels = torch.full((N,), -1)
+    labels[:N_GIVEN] = torch.from_numpy(truth[:N_GIVEN])
+    labels = labels if given is None else given
+    rows = ImageSet(torch.from_numpy(pixels[:, None]), labels, ("flat", "slanting", "steep"))
+    return Job(settings, Collection(rows, tuple(f"{row}.png" for row in range(N)), Path("pictures")), None)
+
+
+def workshop_at(path: Path, job: Job, monitor: Monitor | None = None) -> Workshop:
+    folder = RunFolder(path) if path.exists() else RunFolder.create(path)
+    return Workshop(job, folder, Execution(torch.device("cpu")), monitor or Silence(), time.monotonic())
+
+
+def go(workshop: Workshop, step_s: float | None = None) -> PictureRun:
+    begin(workshop.job, workshop.folder, workshop.execution)
+    run = picture_run(workshop, step_s=step_s)
+    for _ in run.epochs():
+        pass
+    return run
+
+
+def accuracy(labeling: Labeling) -> float:
+    truth = torch.from_numpy(striped(N, N_CLASSES)[1])
+    return float((labeling.labels == truth)[~labeling.is_given].double().mean())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    """Fewer patches and a rougher map: neither is what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
+        patch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("labeling") / "run"
+    settings = replace(SETTINGS, time=TimeConfig(suspects=True))
+    go(workshop_at(path, job_of(settings=settings)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `finished`, without a look for wrong labels."""
+    path = tmp_path_factory.mktemp("labeling") / "run"
+    go(workshop_at(path, job_of()))
+    return path
+
+
+def test_a_finished_labeling_has_labels_a_model_an_estimate_and_curves(finished: Path) -> None:
+    labeling = load_labeling(finished)
+    assert labeling.account.is_complete
+    assert accuracy(labeling) > 0.8
+    estimate = labeling.account.estimate
+    assert estimate.n == 11
+    assert estimate.accuracy is not None
+    assert estimate.accuracy.low <= accuracy(labeling)
+    assert torch.equal(labeling.labels[:N_GIVEN], labeling.given[:N_GIVEN])
+    assert set(labeling.sources[N_GIVEN:].tolist()) <= {SOURCES.index("graph"), SOURCES.index("network")}
+    network, description = load_model(finished)
+    assert description.temperature > 0
+    assert network(torch.zeros(1, 1, 16, 16)).shape == (1, 3)
+    curves = read_curves(finished)
+    assert [*dict.fromkeys(line["stage"] for line in curves)] == [
+        ESTIMATE,
+        *(f"suspects-{i}" for i in (1, 2, 3, 4)),
+        FINAL,
+    ]
+    assert all(sum(line["class_shares"]) == pytest.approx(1) for line in curves if line["class_shares"])
+
+
+def test_every_given_label_that_can_be_hidden_has_scores_that_it_had_no_part_in(finished: Path) -> None:
+    labeling = load_labeling(finished)
+    assert torch.equal(~labeling.unseen_scores.isnan().any(dim=1), labeling.is_given)
+
+
+def test_scores_sum_to_one_and_features_have_length_one(finished: Path) -> None:
+    labeling = load_labeling(finished)
+    assert torch.allclose(labeling.scores.sum(dim=1), torch.ones(N), atol=1e-5)
+    assert torch.allclose(labeling.features.norm(dim=1), torch.ones(N), atol=1e-5)
+    assert labeling.positions.isfinite().all()
+
+
+def test_hidden_labels_replaced_by_others_change_nothing_in_the_stage_that_hides_them(tmp_path: Path) -> None:
+    given = job_of().given
+    folds = hidden_folds(given, seed=0)
+    assert folds is not None
+    found = []
+    for name, seen in (("true", given), ("garbled", torch.where(folds == 0, (given + 1) % N_CLASSES, given))):
+        # which labels are hidden depends on the labels: the folds are those of the true ones in both
+        workshop = workshop_at(tmp_path / name, job_of(seen))
+        run = picture_run(workshop, step_s=None)
+        begin(workshop.job, workshop.folder, workshop.execution)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("laplacenet.labeling.pictures.hidden_folds", lambda given, seed: folds)
+            for _ in run.epochs():
+                pass
+        found.append(finished_pass(workshop, ESTIMATE))
+    true, garbled = found
+    assert isinstance(true, LabelPass)
+    assert isinstance(garbled, LabelPass)
+    assert torch.equal(true.network, garbled.network)
+    assert torch.equal(true.graph, garbled.graph)
+
+
+@pytest.mark.parametrize("n_steps", [3, 30, 50])
+def test_a_stopped_labeling_keeps_its_labels_and_goes_on_to_the_same_end(
+    n_steps: int, whole: Path, tmp_path: Path
+) -> None:
+    stopped = workshop_at(tmp_path / "stopped", job_of(), StopsAfter(n_steps))
+    go(stopped)
+    kept = load_labeling(stopped.folder.path)
+    assert not kept.account.is_complete
+    assert (stopped.folder.path / "labels.csv").is_file()
+    settings = read_settings(stopped.folder)
+    for _ in picture_run(workshop_at(stopped.folder.path, job_of(settings=settings)), step_s=None).epochs():
+        pass
+    there, here = load_labeling(whole), load_labeling(stopped.folder.path)
+    assert here.account.is_complete
+    assert torch.equal(there.scores, here.scores)
+    lines = [[(line["stage"], line["step"]) for line in read_curves(path)] for path in (whole, tmp_path / "stopped")]
+    assert set(lines[0]) <= set(lines[1])
+
+
+def test_a_finished_labeling_that_is_given_more_time_trains_on(tmp_path: Path) -> None:
+    workshop = workshop_at(tmp_path / "run", job_of())
+    go(workshop)
+    before = load_labeling(workshop.folder.path)
+    for _ in picture_run(workshop_at(tmp_path / "run", job_of()), step_s=None).epochs():
+        pass
+    after = load_labeling(workshop.folder.path)
+    assert after.account.is_complete
+    assert not torch.equal(before.scores, after.scores)
+    assert before.account.estimate.accuracy == after.account.estimate.accuracy
+    assert read_curves(tmp_path / "run")[-1]["stage"] == "more-1"
+
+
+def test_with_too_few_labels_all_of_them_teach_and_the_account_says_why_nothing_is_known(tmp_path: Path) -> None:
+    given = job_of().given.clone()
+    given[12:] = -1
+    workshop = workshop_at(tmp_path / "run", job_of(given))
+    go(workshop)
+    account = load_labeling(workshop.folder.path).account
+    assert account.estimate.accuracy is None
+    assert account.estimate.method.startswith("No estimate: fewer than 10 given labels could be hidden")
+    assert account.calibration is None
+    assert [*dict.fromkeys(line["stage"] for line in read_curves(tmp_path / "run"))] == [FINAL]
+
+
+def test_where_every_label_is_given_nothing_is_left_to_find(tmp_path: Path) -> None:
+    workshop = workshop_at(tmp_path / "run", job_of(torch.from_numpy(striped(N, N_CLASSES)[1])))
+    go(workshop)
+    labeling = load_labeling(workshop.folder.path)
+    assert labeling.account.is_complete
+    assert torch.equal(labeling.labels, labeling.given)
+
+
+def test_steps_are_chosen_to_fit_the_time(tmp_path: Path) -> None:
+    train = replace(TRAIN, steps=TrainConfig.steps)
+    settings = replace(SETTINGS, train=train, time=TimeConfig(limit_s=16.0, suspects=False))
+    workshop, step_s = planned(workshop_at(tmp_path / "run", job_of(settings=settings)))
+    assert step_s is not None
+    steps = workshop.job.settings.train.steps
+    assert steps != TrainConfig.steps
+    assert 0.2 < steps * step_s < 3.0  # half of the four seconds that reporting leaves
+    started_at = time.monotonic()
+    go(workshop, step_s)
+    assert time.monotonic() - started_at < 14
+    assert load_labeling(tmp_path / "run").account.is_complete
+
+
+def test_a_stage_whose_time_is_up_is_cut_short_and_says_so(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, train=replace(TRAIN, steps=100_000), time=TimeConfig(limit_s=14.0, suspects=False))
+    go(workshop_at(tmp_path / "run", job_of(settings=settings)))
+    account = load_labeling(tmp_path / "run").account
+    assert account.is_complete
+    assert any("stage estimate was cut short" in note for note in account.notes)
+
+
+def test_the_same_seed_gives_the_same_labels(whole: Path, tmp_path: Path) -> None:
+    go(workshop_at(tmp_path / "again", job_of()))
+    assert torch.equal(load_labeling(whole).scores, load_labeling(tmp_path / "again").scores)
