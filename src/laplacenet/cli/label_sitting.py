@@ -19,7 +19,7 @@ from laplacenet.labeling.choosing import chosen_size, settings_for
 from laplacenet.labeling.graph_run import choices as graph_choices
 from laplacenet.labeling.graph_run import run_on_embeddings
 from laplacenet.labeling.job import Job, read_job
-from laplacenet.labeling.result import Interval, Labeling, load_labeling
+from laplacenet.labeling.result import WORDS, Interval, Labeling, load_labeling
 from laplacenet.labeling.run import DEFAULT_LIMIT_S, begin, picture_run, planned, read_settings, require_trainable
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.labeling.stages import Workshop
@@ -102,7 +102,8 @@ def label_pictures(job: Job, folder: RunFolder, *, execution: Execution, started
         with StageDisplay(console, ends_at=run.ends_at) as display:
             for record in run.epochs():
                 display.show(record)
-    if interruption.signal is not None:
+    is_complete = folder.has(WORDS) and bool(folder.read(WORDS)["is_complete"])
+    if interruption.signal is not None and not is_complete:
         page(folder)
         command = f"laplacenet label --resume {shlex.quote(str(folder.path))}"
         print_line(console, f"interrupted; what was found so far is kept in {folder.path}; go on with: {command}")
@@ -119,7 +120,7 @@ def say_notes(job: Job, console: Console) -> None:
 
 
 def page(folder: RunFolder) -> None:
-    if folder.has("labeling.json"):
+    if folder.has(WORDS):
         write_labeling_page(folder.path)
 
 
