@@ -99,7 +99,7 @@ def _clouds(
             continue
         path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in places[own].tolist())
         x, y = places[either].median(0).values.tolist()
-        clouds.append(Cloud(color, path, word, min(max(x, 60), WIDTH - 60), y))
+        clouds.append(Cloud(color, path, word, min(max(x, 60.0), WIDTH - 60.0), y))
     return tuple(clouds)
 
 
