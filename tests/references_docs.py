@@ -51,7 +51,9 @@ def furnish(folder: Path) -> None:
     write_pictures(folder / "new_photos", images[:5], [f"new {row}.png" for row in range(5)])
     names = [f"{digits[row]}/{row:03}.png" if row in given else f"unsorted/{row:03}.png" for row in range(len(images))]
     write_pictures(folder / "sorted", images, names)
-    write_pictures(folder / "test_photos", images[100:], [f"{digits[row]}/{row}.png" for row in range(100, N_PICTURES)])
+    write_pictures(
+        folder / "test_photos", images[100:], [f"digit {digits[row]}/{row}.png" for row in range(100, N_PICTURES)]
+    )
     with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("file", "label"), *((f"{row:03}.png", f"digit {digits[row]}") for row in given)])
     y = np.where(np.isin(np.arange(len(digits)), given), digits, -1)
