@@ -74,7 +74,7 @@ class PictureRun:
         if latest is None:
             return None if stages.current is None else (stages.current.network, stages.current.look())
         name, found = latest
-        network = self.workshop.fresh_network()
+        network = self.workshop.description().build()
         begin_with(self.workshop, name, network)
         return network, found
 

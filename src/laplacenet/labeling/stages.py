@@ -78,10 +78,13 @@ class Workshop:
         shape = tuple(self.rows.images.shape[1:])
         return ModelDescription(self.job.settings.model, shape, self.job.class_names, self.rows.statistics, temperature)
 
-    def fresh_network(self) -> Network:
-        """Always the same for the same seed; filters learned from patches see no label."""
-        seed = self.job.settings.seed
-        network = self.description().build(seed=stream_seed(seed, "network"))
+    def fresh_network(self, stage: str) -> Network:
+        """Always the same for the same seed and stage; networks that are to vote should differ from the start.
+
+        Filters learned from patches see no label.
+        """
+        seed = stream_seed(self.job.settings.seed, f"labeling/network/{stage}")
+        network = self.description().build(seed=seed)
         some = stream(seed, "labeling/patches").permutation(len(self.rows))[:2000]
         learn_patches(
             network, self.views.plain(self.rows.images[torch.from_numpy(some)]), rng=stream(seed, "labeling/filters")
@@ -108,7 +111,7 @@ class StageRun:
     def __init__(self, workshop: Workshop, stage: Stage) -> None:
         self.workshop, self.stage = workshop, stage
         self.path = workshop.path(stage.name)
-        self.network = workshop.fresh_network()
+        self.network = workshop.fresh_network(stage.name)
         self.inference = Inference(self.network.to(workshop.execution.device), workshop.views.plain)
         self.identity = self._identity()
 

@@ -45,7 +45,7 @@ def measured_step_s(workshop: Workshop) -> float:
     labels, settings = given[chosen], workshop.job.settings
     config = replace(settings.train, steps=1_000, supervised_passes=0)
     method = LaplaceNet(labels, len(workshop.job.class_names), workshop.views, config, settings.graph, seed=0)
-    run = Run(method, workshop.fresh_network(), rows.images[chosen], workshop.views, config, workshop.execution)
+    run = Run(method, workshop.fresh_network("timing"), rows.images[chosen], workshop.views, config, workshop.execution)
     watch = Stopwatch()
     label_s = [epoch.label_s for epoch in train(run, monitor=watch)]
     # an epoch is handed over when its loss has been read, which waits for a GPU's steps
