@@ -133,7 +133,7 @@ def test_it_goes_on_with_a_finished_run_and_leaves_it_complete(shell: Shell) -> 
     shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", *QUICK)
     shell.succeeds("label", "--resume", "run")
     assert load_labeling(shell.folder / "run").account.is_complete
-    assert (shell.folder / "run" / "stages" / "more-1").is_dir()
+    assert (shell.folder / "run" / "stages" / "vote-1").is_dir()
 
 
 def test_embeddings_that_are_resumed_are_labeled_again(shell: Shell) -> None:

@@ -15,10 +15,10 @@ from laplacenet.labeling.curves import read_curves
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass
 from laplacenet.labeling.picture_run import PictureRun
-from laplacenet.labeling.pictures import ESTIMATE, FINAL, hidden_folds
 from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
 from laplacenet.labeling.run import begin, picture_run, planned, read_settings
 from laplacenet.labeling.settings import LabelingSettings, TimeConfig
+from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds
 from laplacenet.labeling.stages import Workshop, finished_pass
 from laplacenet.models import ModelConfig, load_model
 from laplacenet.runtime import Monitor, RunFolder, Silence
@@ -182,7 +182,7 @@ def test_a_finished_labeling_that_is_given_more_time_trains_on(tmp_path: Path) -
     assert after.account.is_complete
     assert not torch.equal(before.scores, after.scores)
     assert before.account.estimate.accuracy == after.account.estimate.accuracy
-    assert read_curves(tmp_path / "run")[-1]["stage"] == "more-1"
+    assert read_curves(tmp_path / "run")[-1]["stage"] == "vote-1"
 
 
 def test_with_too_few_labels_all_of_them_teach_and_the_account_says_why_nothing_is_known(tmp_path: Path) -> None:

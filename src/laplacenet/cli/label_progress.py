@@ -14,7 +14,7 @@ SAID_OF_STAGES = {
     "estimate": "learning, a part of the labels hidden",
     "suspects": "looking for wrong labels",
     "final": "learning from all labels",
-    "more": "learning on",
+    "vote": "another network, to vote",
 }
 
 

@@ -15,9 +15,6 @@ from laplacenet.labeling.label_pass import LabelPass, vote
 from laplacenet.labeling.pictures import Passes
 from laplacenet.labeling.result import Calibration, ClassEstimate, Estimate
 
-ENOUGH_STEPS = 300
-"""From which a network from scratch labels nearly as well as one that is trained on; fewer, and its voice does harm."""
-
 
 @dataclass(frozen=True, eq=False)
 class PictureFindings:
@@ -46,17 +43,12 @@ def picture_findings(
         judged = torch.where(is_hidden[:, None], evidence.at(temperature_of(calibration)), judged)
         estimate = estimate_accuracy(judged, given, latest.prior, method=method(passes.folds), class_names=class_names)
     temperature = temperature_of(calibration)
-    voted = vote([latest, *voters(passes)])
+    voted = vote([latest, *passes.voters])
     unseen = torch.where(judged.isnan(), suspect_scores(passes, given, judged.shape[1]), judged)
     findings = Findings(voted.evidence, temperature, unseen, voted.finders, latest.features)
     prior = tuple(latest.prior.tolist())
     n_unreachable = int(latest.unreachable.sum())
     return PictureFindings(findings, estimate, calibration, network_temperature, prior, n_unreachable)
-
-
-def voters(passes: Passes) -> list[LabelPass]:
-    """The networks that looked for wrong labels, once they were trained for long enough to be worth hearing."""
-    return list(passes.suspects.values()) if passes.n_suspect_steps >= ENOUGH_STEPS else []
 
 
 def temperature_of(calibration: Calibration | None) -> float:

@@ -14,9 +14,10 @@ from laplacenet.labeling.findings import labeling_of
 from laplacenet.labeling.label_pass import LabelPass
 from laplacenet.labeling.outcome import write_outcome
 from laplacenet.labeling.picture_findings import PictureFindings, picture_findings
-from laplacenet.labeling.pictures import ESTIMATE, PictureStages
+from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.positions import map_positions, principal_components
 from laplacenet.labeling.result import Account
+from laplacenet.labeling.stage_plan import ESTIMATE
 from laplacenet.labeling.stages import Workshop, begin_with
 from laplacenet.labeling.timing import REPORTING_S
 from laplacenet.models import Inference, Network, save_model

@@ -1,51 +1,38 @@
-"""Pictures: a network is trained in stages, so that some labels can judge it before all of them teach it.
-
-Stage `estimate` keeps a fifth of the given labels from network and graph, which then judge what it found. Each stage
-`suspects-N` keeps another part of them from a network of its own. Stage `final` goes on from the first network with all
-labels. Stages `more-N` go on after that, when a finished labeling is given more time.
-"""
+"""Pictures: a network is trained in stages, so that some labels can judge it before all of them teach it."""
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.labeling.curves import StageEpoch
-from laplacenet.labeling.estimate import FEWEST
-from laplacenet.labeling.folds import stratified_folds, without_fold
 from laplacenet.labeling.label_pass import LabelPass
-from laplacenet.labeling.stages import PASS, Deadline, Stage, StageRun, Workshop, finished_pass, planned_config
-from laplacenet.labeling.timing import FEWEST_STEPS, SHARES, SLACK, steps_within
-from laplacenet.training import TrainConfig
+from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, SUSPECTS, VOTE, StagePlan, hidden_folds, kind_of, number_of
+from laplacenet.labeling.stages import PASS, Deadline, StageRun, Workshop, finished_pass
+from laplacenet.labeling.timing import SLACK
+from laplacenet.training.checkpoint import checkpoint_step
 
-ESTIMATE, FINAL = "estimate", "final"
-FOLDS = (5, 4, 3)
-"""A fifth is hidden; with few labels a fourth or a third, for fewer than ten could not judge."""
-FINAL_LR = 0.5
-"""Of the first learning rate: the network has been trained, but the labels are new."""
-
-
-def hidden_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n"] | None:
-    """Folds of the given labels, of which fold 0 judges; None where too few could be hidden."""
-    for n_folds in FOLDS:
-        folds = stratified_folds(given, n_folds, seed=seed)
-        if int((folds == 0).sum()) >= FEWEST:
-            return folds
-    return None
+WORTH_BEGINNING = 0.6
+"""The part of a whole vote that must fit into the time left."""
+WORTH_HEARING = 1 / 8
+"""The part of the longest training that a network must have had to vote: with much less its voice does harm."""
 
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    """What the finished stages found; `estimate` is None where there are too few labels to judge by."""
+    """What the finished stages found.
+
+    `estimate` is None where there are too few labels to judge by; `suspects` are by their folds; `latest` is the stage
+    whose network took the most steps with all labels, with its name; `voters` are the others that vote beside it.
+    """
 
     folds: Int64[Tensor, " n"] | None
     estimate: LabelPass | None
     suspects: dict[int, LabelPass]
-    n_suspect_steps: int
     latest: tuple[str, LabelPass] | None
-    """The last stage that trains on from those before it, and what it found."""
+    voters: tuple[LabelPass, ...]
 
 
 class PictureStages:
@@ -54,109 +41,83 @@ class PictureStages:
     def __init__(self, workshop: Workshop, *, step_s: float | None, ends_at: float | None) -> None:
         """`step_s` and `ends_at` are None where the number of steps was asked for."""
         self.workshop, self.step_s, self.ends_at = workshop, step_s, ends_at
-        given, settings = workshop.job.given, workshop.job.settings
-        self.folds = hidden_folds(given, seed=settings.seed)
-        self.names = self._names()
+        self.plan = StagePlan(workshop, hidden_folds(workshop.job.given, seed=workshop.job.settings.seed))
+        self.is_vote_owed = self.are_done
         self.notes: list[str] = []
         self.current: StageRun | None = None
 
-    def _names(self) -> list[str]:
-        """All stages in order; one more where all were done in earlier sittings."""
-        if self.folds is None:
-            names = [FINAL]
-        elif self.workshop.job.settings.time.suspects:
-            names = [ESTIMATE, *(f"suspects-{fold}" for fold in range(1, int(self.folds.max()) + 1)), FINAL]
-        else:
-            names = [ESTIMATE, FINAL]
-        n_more = sum(1 for _ in (self.workshop.folder.path / "stages").glob("more-*"))
-        names += [f"more-{number}" for number in range(1, n_more + 1)]
-        if all(self.is_done(name) for name in names):
-            names.append(f"more-{n_more + 1}")
-        return names
-
     @property
     def are_done(self) -> bool:
-        return all(self.is_done(name) for name in self.names)
+        """A labeling is complete without votes; one that was begun is finished, for its labels may be the better."""
+        return all(self.is_done(name) for name in [*self.plan.names, *self.votes])
+
+    @property
+    def votes(self) -> list[str]:
+        """Those that have begun."""
+        return sorted((path.name for path in self.workshop.path("").glob(f"{VOTE}-*")), key=number_of)
 
     def is_done(self, name: str) -> bool:
         return (self.workshop.path(name) / PASS).is_file()
 
     def epochs(self) -> Iterator[StageEpoch]:
-        """Run all stages that are not done; ends early where the monitor says stop, or at once where all are done."""
-        names = [name for name in self.names if not self.is_done(name)]
+        """Run what is not done, then votes while there is time; ends early where the monitor says stop."""
+        names = [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)]
         for place, name in enumerate(names):
-            share = weight(name) / sum(weight(later) for later in names[place:])
+            share = self.plan.weight(name) / sum(self.plan.weight(later) for later in names[place:])
             yield from self._epochs_of(name, share)
             if self.workshop.monitor.should_stop:
                 return
+        while self._has_time_for_a_vote() and not self.workshop.monitor.should_stop:
+            yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", share=1.0)
+
+    def _has_time_for_a_vote(self) -> bool:
+        """A labeling that was complete when this sitting began is owed one, however short the time."""
+        is_owed, self.is_vote_owed = self.is_vote_owed, False
+        if is_owed or self.ends_at is None or self.step_s is None:
+            return is_owed
+        return self.ends_at - time.monotonic() > WORTH_BEGINNING * self.plan.most_steps * self.step_s
 
     def _epochs_of(self, name: str, share: float) -> Iterator[StageEpoch]:
         left_s = None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
-        stage = self._stage(name, None if left_s is None else left_s * share)
-        ends_at = None
-        if left_s is not None:
-            # the last stage has nothing behind it that could give it slack
-            ends_at = time.monotonic() + left_s * min(1.0, share * SLACK)
+        seconds = None if left_s is None else left_s * share
+        stage = self.plan.stage(name, seconds=seconds, step_s=self.step_s)
+        # the last stage has nothing behind it that could give it slack
+        ends_at = None if left_s is None else time.monotonic() + left_s * min(1.0, share * SLACK)
         self.current = StageRun(self.workshop, stage)
-        deadline, began_at, n_done = Deadline(self.workshop.monitor, ends_at), time.monotonic(), 0
-        for record in self.current.epochs(deadline):
+        n_before, began_at = checkpoint_step(self.current.path / "checkpoint"), time.monotonic()
+        n_done = n_before
+        for record in self.current.epochs(Deadline(self.workshop.monitor, ends_at)):
             n_done = record.step
             yield record
         if self.workshop.monitor.should_stop:
             return
-        if n_done and self.step_s is not None:
-            self.step_s = (time.monotonic() - began_at) / n_done
+        if n_done > n_before and self.step_s is not None:
+            self.step_s = (time.monotonic() - began_at) / (n_done - n_before)
         if n_done < stage.config.steps:
             self.notes.append(f"stage {name} was cut short at step {n_done} of {stage.config.steps}: its time was up")
         self.current.label()
 
-    def _stage(self, name: str, seconds: float | None) -> Stage:
-        seen, begins_with = self._seen(name), self._begins_with(name)
-        found = planned_config(self.workshop, name)
-        if found is not None:
-            return Stage(name, seen, TrainConfig(**found), begins_with)
-        config = self.workshop.job.settings.train
-        if seconds is not None and self.step_s is not None:
-            config = replace(config, steps=steps_within(seconds, self.step_s))
-        elif name != ESTIMATE and self.folds is not None:
-            share = weight(name) / weight(ESTIMATE)
-            config = replace(config, steps=max(FEWEST_STEPS, round(config.steps * share)))
-        if begins_with is not None:
-            config = replace(config, lr=config.lr * FINAL_LR, supervised_passes=0)
-        return Stage(name, seen, config, begins_with)
-
-    def _seen(self, name: str) -> Int64[Tensor, " n"]:
-        given = self.workshop.job.given
-        if name == ESTIMATE and self.folds is not None:
-            return without_fold(given, self.folds, 0)
-        if name.startswith("suspects-") and self.folds is not None:
-            return without_fold(given, self.folds, int(name.removeprefix("suspects-")))
-        return given
-
-    def _begins_with(self, name: str) -> str | None:
-        if name == FINAL:
-            return None if self.folds is None else ESTIMATE
-        if name.startswith("more-"):
-            number = int(name.removeprefix("more-"))
-            return FINAL if number == 1 else f"more-{number - 1}"
-        return None
-
     def passes(self) -> Passes:
-        """What the stages that are done have found."""
-        done = {name: finished_pass(self.workshop, name) for name in self.names}
-        suspects = {
-            int(name.removeprefix("suspects-")): found
-            for name, found in done.items()
-            if name.startswith("suspects-") and found is not None
+        done = {
+            name: found for name in [*self.plan.names, *self.votes] if (found := finished_pass(self.workshop, name))
         }
-        in_line = [(name, found) for name, found in done.items() if not name.startswith("suspects-")]
-        finished = [(name, found) for name, found in in_line if found is not None]
-        steps = [planned_config(self.workshop, f"suspects-{fold}") for fold in suspects]
-        fewest = min((found["steps"] for found in steps if found is not None), default=0)
-        return Passes(self.folds, done.get(ESTIMATE), suspects, fewest, finished[-1] if finished else None)
+        suspects = {number_of(name): found for name, found in done.items() if kind_of(name) == SUSPECTS}
+        steps = {name: self._steps_behind(name) for name in done}
+        leading = [name for name in done if kind_of(name) in (FINAL, VOTE)] or [
+            name for name in done if name == ESTIMATE
+        ]
+        if not leading:
+            return Passes(self.plan.folds, None, suspects, None, ())
+        latest = max(leading, key=lambda name: steps[name])
+        voters = tuple(
+            found
+            for name, found in done.items()
+            if name not in (latest, ESTIMATE) and steps[name] >= WORTH_HEARING * steps[latest]
+        )
+        return Passes(self.plan.folds, done.get(ESTIMATE), suspects, (latest, done[latest]), voters)
 
-
-def weight(name: str) -> float:
-    """A stage's share of the time, beside the others'."""
-    kind = name.split("-", maxsplit=1)[0]
-    return SHARES["suspects"] / 4 if kind == "suspects" else SHARES.get(kind, 1.0)
+    def _steps_behind(self, name: str) -> int:
+        """Its own steps and those of the stage that it went on from."""
+        before = self.plan.begins_with(name)
+        own = checkpoint_step(self.workshop.path(name) / "checkpoint")
+        return own + (0 if before is None else self._steps_behind(before))

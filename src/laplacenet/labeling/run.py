@@ -9,6 +9,7 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
 from laplacenet.labeling.result import WORDS
 from laplacenet.labeling.settings import KIND, LabelingSettings
+from laplacenet.labeling.stage_plan import StagePlan
 from laplacenet.labeling.stages import Workshop
 from laplacenet.labeling.timing import REPORTING_S, SHARES, fastest_threads, steps_within
 from laplacenet.models import require_fit
@@ -47,7 +48,7 @@ def planned(workshop: Workshop) -> tuple[Workshop, float | None]:
         return workshop, None
     _, step_s = fastest_threads(workshop)
     left_s = workshop.started_at + limit_s - time.monotonic() - REPORTING_S
-    steps = steps_within(max(0.0, left_s) * SHARES["estimate"], step_s)
+    steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(workshop, None).most_steps)
     settings = replace(job.settings, train=replace(job.settings.train, steps=steps))
     return replace(workshop, job=replace(job, settings=settings)), step_s
 
