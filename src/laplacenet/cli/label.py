@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile, Overwrite, Settings, seconds
+from laplacenet.cli.options import Device, Overwrite, Settings, seconds
 
 
 def label(
@@ -44,7 +44,6 @@ def label(
     overwrite: Overwrite = False,
     resume: Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")] = None,
     device: Device = "auto",
-    no_compile: NoCompile = False,
 ) -> None:
     """Label every picture of a folder, or every embedding of a file, from the few labels that are known.
 
@@ -63,7 +62,8 @@ def label(
     from laplacenet.training import Execution
 
     limit_s = seconds(time_limit)
-    execution = Execution(choose_device(device), compile=not no_compile)
+    # each stage has a network of its own, and would spend its time on compiling
+    execution = Execution(choose_device(device), compile=False)
     if resume is not None:
         of_a_fresh_run = (pictures, labels, out, test, size, model, steps, batch, settings, overwrite or None)
         if any(option is not None for option in of_a_fresh_run):

@@ -78,7 +78,8 @@ class StagePlan:
         config, share = self.workshop.job.settings.train, min(1.0, self.weight(name) / SHARES[ESTIMATE])
         steps = config.steps if self.folds is None else max(FEWEST_STEPS, round(config.steps * share))
         if seconds is not None and step_s is not None:
-            steps = min(steps_within(seconds, step_s), max(FEWEST_STEPS, round(self.most_steps * share)))
+            cap = self.most_steps if begins_with is None else round(self.most_steps * share)
+            steps = min(steps_within(seconds, step_s), cap)
         config = replace(config, steps=steps)
         if begins_with is not None:
             config = replace(config, lr=config.lr * FINAL_LR, supervised_passes=0)
