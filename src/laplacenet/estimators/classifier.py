@@ -16,7 +16,7 @@ from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import class_weights
 from laplacenet.graph import GraphConfig, pseudo_label
-from laplacenet.models import Inference, Network, build_model
+from laplacenet.models import Inference, Network, build_model, learn_patches
 from laplacenet.runtime import choose_device, stream_seed
 from laplacenet.training import Execution, LaplaceNet, Run, TrainConfig, train
 
@@ -30,8 +30,9 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
     Parameters
     ----------
     model : str or None, default=None
-        The network: "mlp" for vectors; "small-cnn", "13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18" or "resnet-50" for
-        pictures. None chooses "mlp", "small-cnn" or, beyond 48 pixels, "resnet-18".
+        The network: "mlp" for vectors; "small-cnn", "patch-cnn" (filters learned from the pictures, without
+        labels), "13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18" or "resnet-50" for pictures.
+        None chooses "mlp", "small-cnn" or, beyond 48 pixels, "resnet-18".
     steps : int, default=500
         Optimization steps in all; more of them cost time and give accuracy.
     batch_size : int, default=100
@@ -193,4 +194,5 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
             Inference(network, self._views.plain).embed(inputs[:1])
         except RuntimeError as error:
             raise ValueError(f"model = {name!r} cannot read pictures of shape {tuple(inputs.shape[1:])}") from error
+        learn_patches(network, inputs, self._views.plain, seed=stream_seed(seed, "network"))
         return network

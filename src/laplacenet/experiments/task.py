@@ -23,7 +23,7 @@ from laplacenet.data import (
 )
 from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
-from laplacenet.models import ModelDescription, Network, require_fit
+from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
 from laplacenet.runtime import InputError, stream_seed
 from laplacenet.training import ImageViews, LaplaceNet, VectorViews, Views
 from laplacenet.training.schedule import wanted_supervised_steps
@@ -79,7 +79,10 @@ class Task:
 
     def network(self) -> Network:
         """A fresh network, always the same for the same seed."""
-        return self.description.build(seed=stream_seed(self.experiment.seed, "network"))
+        seed = stream_seed(self.experiment.seed, "network")
+        network = self.description.build(seed=seed)
+        learn_patches(network, self.inputs, self.views.plain, seed=seed)
+        return network
 
     def notes(self) -> list[str]:
         """What the person who waits should know before the first step."""

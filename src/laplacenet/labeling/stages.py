@@ -16,7 +16,7 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
 from laplacenet.labeling.priors import class_shares
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
-from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream, stream_seed, write_sealed
+from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream_seed, write_sealed
 from laplacenet.runtime.notation import to_json
 from laplacenet.training import (
     Epoch,
@@ -85,10 +85,7 @@ class Workshop:
         """
         seed = stream_seed(self.job.settings.seed, f"labeling/network/{stage}")
         network = self.description().build(seed=seed)
-        some = stream(seed, "labeling/patches").permutation(len(self.rows))[:2000]
-        learn_patches(
-            network, self.views.plain(self.rows.images[torch.from_numpy(some)]), rng=stream(seed, "labeling/filters")
-        )
+        learn_patches(network, self.rows.images, self.views.plain, seed=seed)
         return network
 
     def path(self, stage: str) -> Path:

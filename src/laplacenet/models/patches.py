@@ -5,14 +5,17 @@ pictures themselves give them in a second (Coates, Lee and Ng, 2011): each patch
 whitened, and compared with centroids of such patches. Only what stands above this layer is trained.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.models.network import Network
 from laplacenet.models.norm import NormActivation
+from laplacenet.runtime import stream
 
 N_FILTERS = 96
 SIDE, STRIDE = 6, 2
@@ -21,7 +24,7 @@ SMALLEST_CONTRAST = 0.01
 SMALLEST_EIGENVALUE = 0.3
 """Added to the eigenvalues of the patches' covariance: directions with less variance are noise."""
 THRESHOLD = 0.25
-N_PATCHES, N_ITERATIONS = 20_000, 10
+N_PICTURES, N_PATCHES, N_ITERATIONS = 2_000, 20_000, 10
 
 
 class PatchLayer(nn.Module):
@@ -98,8 +101,13 @@ def patch_cnn(*, n_classes: int, in_channels: int, width: int = 128) -> Network:
     return Network(body, embedding_size=width, n_classes=n_classes)
 
 
-def learn_patches(network: Network, x: Float[Tensor, "n c h w"], *, rng: np.random.Generator) -> None:
-    """Learn the filters of every patch layer of the network, if it has any, from inputs as it reads them."""
-    for module in network.modules():
-        if isinstance(module, PatchLayer):
-            module.learn(x, rng=rng)
+def learn_patches(
+    network: Network, inputs: Shaped[Tensor, "n ..."], prepare: Callable[[Tensor], Tensor], *, seed: int
+) -> None:
+    """Learn the filters of every patch layer of the network, if it has any, from inputs as `prepare` gives them."""
+    layers = [module for module in network.modules() if isinstance(module, PatchLayer)]
+    if layers:
+        rows = stream(seed, "patches/pictures").permutation(len(inputs))[:N_PICTURES]
+        x = prepare(inputs[torch.from_numpy(rows)])
+        for layer in layers:
+            layer.learn(x, rng=stream(seed, "patches/filters"))
