@@ -7,42 +7,56 @@ import typer
 
 from laplacenet.cli.options import Device, Overwrite, Settings, seconds
 
+Pictures = Annotated[
+    Path | None, typer.Argument(help="A folder of pictures, or an .npz or .npy file of images or embeddings.")
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        help="The given labels: file names and labels in .csv, .tsv or .jsonl; for arrays a label a row."
+        "  [default: sub-folders, or the labels in the file]"
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-labels]")]
+Time = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TIME", help="Time for everything, 90s, 4m or 2h.  [default: 4m for pictures]"),
+]
+Test = Annotated[Path | None, typer.Option(help="True labels to judge by: a folder, an array file, or a label file.")]
+Size = Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")]
+Model = Annotated[str | None, typer.Option(help="The network's name.")]
+NoFlip = Annotated[bool, typer.Option("--no-flip", help="A mirror image may be another class.")]
+Steps = Annotated[int | None, typer.Option(help="Steps to train before the estimate, however long.")]
+Batch = Annotated[int | None, typer.Option(help="Pictures in a step.")]
+Prior = Annotated[
+    str, typer.Option(metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are taken to be.")
+]
+NoSuspects = Annotated[
+    bool, typer.Option("--no-suspects", help="Do not look for wrong labels among those given with pictures.")
+]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
+Resume = Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")]
+
 
 def label(
-    pictures: Annotated[
-        Path | None, typer.Argument(help="A folder of pictures, or an .npz or .npy file of images or embeddings.")
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="The given labels: file names and labels in .csv, .tsv or .jsonl; for arrays a label a row."
-            "  [default: sub-folders, or the labels in the file]"
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-labels]")] = None,
-    time_limit: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="Time for everything, 90s, 4m or 2h.  [default: 4m for pictures]"),
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="True labels to judge by: a folder, an array file, or a label file.")
-    ] = None,
-    size: Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")] = None,
-    model: Annotated[str | None, typer.Option(help="The network's name.")] = None,
-    no_flip: Annotated[bool, typer.Option("--no-flip", help="A mirror image may be another class.")] = False,
-    steps: Annotated[int | None, typer.Option(help="Steps to train before the estimate, however long.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Pictures in a step.")] = None,
-    prior: Annotated[
-        str, typer.Option(metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are taken to be.")
-    ] = "shrunk",
-    no_suspects: Annotated[
-        bool, typer.Option("--no-suspects", help="Do not look for wrong labels among those given with pictures.")
-    ] = False,
+    pictures: Pictures = None,
+    labels: Labels = None,
+    out: Out = None,
+    time_limit: Time = None,
+    test: Test = None,
+    size: Size = None,
+    model: Model = None,
+    no_flip: NoFlip = False,
+    steps: Steps = None,
+    batch: Batch = None,
+    prior: Prior = "shrunk",
+    no_suspects: NoSuspects = False,
     settings: Settings = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")] = False,
+    seed: Seed = 0,
+    strict: Strict = False,
     overwrite: Overwrite = False,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")] = None,
+    resume: Resume = None,
     device: Device = "auto",
 ) -> None:
     """Label every picture of a folder, or every embedding of a file, from the few labels that are known.

@@ -7,33 +7,43 @@ import typer
 
 from laplacenet.cli.options import DataDir, Device, Download, NoCompile, Overwrite, Settings, TimeLimit, seconds
 
+Data = Annotated[
+    str | None, typer.Argument(help="A data set's name, a folder of pictures or an .npz file.  [default: digits]")
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|FILE",
+        help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
+        "or file names and labels in .csv, .tsv or .jsonl.",
+    ),
+]
+SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
+Model = Annotated[str | None, typer.Option(help="The network's name.")]
+Recipe = Annotated[str | None, typer.Option(help="Begin with the settings of this name.")]
+Seed = Annotated[int | None, typer.Option(help="Of everything random.  [default: 0]")]
+Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
+Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")]
+
 
 def train(
-    data: Annotated[
-        str | None, typer.Argument(help="A data set's name, a folder of pictures or an .npz file.  [default: digits]")
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|FILE",
-            help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-            "or file names and labels in .csv, .tsv or .jsonl.",
-        ),
-    ] = None,
-    split_key: Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")] = None,
-    model: Annotated[str | None, typer.Option(help="The network's name.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="Begin with the settings of this name.")] = None,
+    data: Data = None,
+    labels: Labels = None,
+    split_key: SplitKey = None,
+    model: Model = None,
+    recipe: Recipe = None,
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.  [default: 0]")] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")] = None,
+    seed: Seed = None,
+    out: Out = None,
     overwrite: Overwrite = False,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    resume: Resume = None,
     device: Device = "auto",
     no_compile: NoCompile = False,
     data_dir: DataDir = None,
     download: Download = False,
     time_limit: TimeLimit = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")] = False,
+    strict: Strict = False,
 ) -> None:
     """Train LaplaceNet on a data set of which a few labels are shown.
 
