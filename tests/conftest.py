@@ -12,6 +12,8 @@ if not torch.cuda.is_available():  # Triton reads the source of its kernels, whi
 
 torch.set_num_threads(1)  # the tests' tensors are small: waking a second thread costs more than it gives
 
+pytest_plugins = ["references_record"]
+
 FUZZ_EXAMPLES = int(os.environ.get("LAPLACENET_FUZZ_EXAMPLES", "100"))
 
 settings.register_profile(

@@ -46,7 +46,9 @@ def fills_up_at(touch: int, faults: Faults, data: Path, path: Path, unbroken: Re
             go(data, path)
     finally:
         faults.disarm()
-    assert result_of(go(data, path)) == unbroken, f"full at touch {touch}"
+    if not (path / "final.json").is_file():  # the last touch comes after it
+        go(data, path)
+    assert result_of(RunFolder.open(path)) == unbroken, f"full at touch {touch}"
 
 
 def test_a_disk_that_is_full_at_the_nth_touch_of_a_file_changes_nothing(

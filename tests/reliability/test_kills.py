@@ -54,7 +54,8 @@ def touches(data: Path, path: Path) -> int:
 
 def killed_at(touch: int, data: Path, path: Path, unbroken: Result) -> None:
     assert run_in_child(data, path, dies_at=touch) == -signal.SIGKILL
-    assert run_in_child(data, path) == 0
+    if not (path / "final.json").is_file():  # the last touch comes after it
+        assert run_in_child(data, path) == 0
     assert result_of(RunFolder.open(path)) == unbroken, f"killed at touch {touch}"
     left = {entry.name for entry in path.iterdir() if entry.suffix in (".tmp", ".new")}
     assert not left, f"killed at touch {touch}"

@@ -73,6 +73,8 @@ def told(error: DivergedError | OSError, folder: RunFolder, command: str) -> str
     reason = str(error)
     if isinstance(error, OSError):
         reason = f"{error.filename or folder.path}: {(error.strerror or reason).lower()}"
+    if folder.has(FINAL):
+        return f"{reason}; the run is finished all the same"
     if not folder.has(EXPERIMENT):
         return f"{reason}; the run has not begun"
     return f"{reason}; the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
