@@ -86,18 +86,13 @@ def label(
     elif pictures is None:
         raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
     else:
-        collection = CollectionConfig(
-            pictures=str(pictures.expanduser().resolve()),
-            labels=located(labels),
-            test=located(test),
-            size=size,
-            strict=strict,
-        )
         asked = LabelingSettings(
             name=pictures.resolve().stem,
             seed=seed,
             prior=prior,
-            collection=collection,
+            collection=CollectionConfig(
+                located(pictures), located_or_none(labels), located_or_none(test), size, strict
+            ),
             time=TimeConfig(limit_s, suspects=not no_suspects),
         )
         texts = [*as_settings(model, no_flip=no_flip, steps=steps, batch=batch), *(settings or [])]
@@ -106,9 +101,13 @@ def label(
     say_outcome(folder)
 
 
-def located(path: Path | None) -> str | None:
+def located(path: Path) -> str:
     """In full, so that the run folder finds its data from anywhere."""
-    return None if path is None else str(path.expanduser().resolve())
+    return str(path.expanduser().resolve())
+
+
+def located_or_none(path: Path | None) -> str | None:
+    return None if path is None else located(path)
 
 
 def as_settings(model: str | None, *, no_flip: bool, steps: int | None, batch: int | None) -> list[str]:
