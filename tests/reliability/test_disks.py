@@ -67,7 +67,7 @@ def test_a_disk_that_is_full_at_any_touch_of_a_file_changes_nothing(
     n_touches = faults.n_touches
     for touch in range(1, n_touches + 1):
         fills_up_at(touch, faults, data, tmp_path / str(touch), unbroken)
-    reliability_record("full disk at every touch of a file", failures_injected=n_touches, resumes=n_touches)
+    reliability_record("full disk at every touch of a file", failures_injected=n_touches, bit_identical_runs=n_touches)
 
 
 @contextlib.contextmanager
