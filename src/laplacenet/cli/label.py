@@ -29,12 +29,15 @@ NoFlip = Annotated[bool, typer.Option("--no-flip", help="A mirror image may be a
 Steps = Annotated[int | None, typer.Option(help="Steps to train before the estimate, however long.")]
 Batch = Annotated[int | None, typer.Option(help="Pictures in a step.")]
 Prior = Annotated[
-    str, typer.Option(metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are taken to be.")
+    str | None,
+    typer.Option(
+        metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are taken to be.  [default: shrunk]"
+    ),
 ]
 NoSuspects = Annotated[
     bool, typer.Option("--no-suspects", help="Do not look for wrong labels among those given with pictures.")
 ]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int | None, typer.Option(help="Of everything random.  [default: 0]")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")]
 
@@ -50,10 +53,10 @@ def label(
     no_flip: NoFlip = False,
     steps: Steps = None,
     batch: Batch = None,
-    prior: Prior = "shrunk",
+    prior: Prior = None,
     no_suspects: NoSuspects = False,
     settings: Settings = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     strict: Strict = False,
     overwrite: Overwrite = False,
     resume: Resume = None,
@@ -79,8 +82,8 @@ def label(
     # each stage has a network of its own, and would spend its time on compiling
     execution = Execution(choose_device(device), compile=False)
     if resume is not None:
-        of_a_fresh_run = (pictures, labels, out, test, size, model, steps, batch, settings, overwrite or None)
-        if any(option is not None for option in of_a_fresh_run):
+        values = (pictures, labels, out, test, size, model, steps, batch, prior, settings, seed)
+        if no_flip or no_suspects or strict or overwrite or any(value is not None for value in values):
             raise InputError("--resume takes all settings from its run folder; leave out those of a fresh run")
         folder = label_on(resume, limit_s, execution=execution)
     elif pictures is None:
@@ -88,8 +91,8 @@ def label(
     else:
         asked = LabelingSettings(
             name=pictures.resolve().stem,
-            seed=seed,
-            prior=prior,
+            seed=seed or 0,
+            prior=prior or "shrunk",
             collection=CollectionConfig(
                 located(pictures), located_or_none(labels), located_or_none(test), size, strict
             ),
