@@ -16,6 +16,7 @@ from laplacenet.augment.views import make_views
 from laplacenet.experiments.benchmark import (
     SECTIONS,
     BenchSettings,
+    EpochRow,
     GraphRow,
     Measurement,
     Missing,
@@ -41,12 +42,15 @@ from laplacenet.experiments.benchmark.pillow_views import pillow_view
 from laplacenet.experiments.benchmark.staged_pass import staged_pass
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, clustered_points, smooth_images
 from laplacenet.experiments.benchmark.views import our_views, pillow_views
+from laplacenet.experiments.published import TABLE_9
 from laplacenet.graph import GraphConfig, nearest_neighbors, pseudo_label
+from laplacenet.reports.bench_table import epoch_line
 from laplacenet.runtime import InputError, stream
 from laplacenet.training import Execution
 
 CPU = torch.device("cpu")
 TINY = BenchSettings(
+    sections=tuple(name for name in SECTIONS if name != "epochs"),  # measured below, two of its eight variants
     cases=(StepCase("small-cnn", 4, 2, 5, n_views=2),),
     n_images=40,
     step_rounds=2,
@@ -60,6 +64,8 @@ TINY = BenchSettings(
     propagation_size=300,
     propagation_repeats=2,
     graph_sizes=(150, 300),
+    epoch_model="small-cnn",
+    epoch_images=200,
     n_classes=10,
     n_labeled=40,
     k=10,
@@ -115,6 +121,21 @@ def test_labels_are_spread_beside_scikit_learn(results: Results) -> None:
     assert all(min(row.exact_s, row.approximate_s, row.spreading_s) > 0 for row in rows)
     assert all(row.exact_accuracy == row.approximate_accuracy for row in rows)  # so few are searched exactly
     assert all(row.exact_accuracy >= row.spreading_accuracy - 0.005 for row in rows)
+
+
+def test_an_epoch_of_a_variant_is_training_itself_beside_the_papers_hours() -> None:
+    execution, asked = Execution(CPU), dataclasses.replace(TINY, sections=("epochs",))
+    every = {measurement.name: measurement for measurement in measurements(asked, execution)}
+    assert len(every) == len(TABLE_9.rows)
+    rows = [taken(every[f"an epoch: {name}"], execution) for name in ("Baseline (n_a = 1)", "batch × 3")]
+    base, larger = (row for row in rows if isinstance(row, EpochRow))
+    assert (base.n_steps, larger.n_steps) == (160 // 50, 160 // 150)
+    assert (base.published_ratio, larger.published_ratio) == (1.0, pytest.approx(12.28 / 7.52))
+    for row in (base, larger):
+        assert 0 < row.label_s < row.epoch_s
+        assert row.step_ms == pytest.approx(1000 * row.epoch_s / row.n_steps)
+        assert row.n_repeats == 2
+    assert "3.0" in epoch_line(dataclasses.replace(base, epoch_s=3 * base.epoch_s), base).ratio
 
 
 def test_only_the_sections_asked_for_are_measured() -> None:
@@ -202,7 +223,7 @@ def test_a_record_reads_back_as_it_was_written(results: Results, tmp_path: Path)
     record = empty_record(TINY, CPU)
     for section, result in results:
         record = with_result(record, section, result, elapsed_s=1.5)
-    assert set(record.rows) == set(SECTIONS) - {"stream"}
+    assert set(record.rows) == set(TINY.sections) - {"stream"}
     assert record.rows["graph"][1].exponent is not None  # type: ignore[union-attr]
     path = write_record(record, tmp_path / "made" / "for it")
     assert read_record(path) == record

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from laplacenet.experiments.benchmark import (
+    EpochRow,
     GraphRow,
     Missing,
     PassRow,
@@ -14,6 +15,7 @@ from laplacenet.experiments.benchmark import (
     StreamRow,
     ViewsRow,
 )
+from laplacenet.experiments.benchmark.epochs import BASELINE
 
 COLUMNS = ("what", "ours", "beside it", "ratio", "peak memory", "remarks")
 
@@ -38,11 +40,13 @@ def table_lines(record: Record) -> list[TableLine]:
     """Every measurement of a record, then what is missing and why."""
     passes = [row for row in record.rows.get("labels", ()) if isinstance(row, PassRow)]
     ours = next((row for row in passes if row.way == "ours"), None)
-    lines = [row_line(row, our_pass=ours) for rows in record.rows.values() for row in rows]
+    epochs = [row for row in record.rows.get("epochs", ()) if isinstance(row, EpochRow)]
+    base = next((row for row in epochs if row.variant == BASELINE), None)
+    lines = [row_line(row, our_pass=ours, base=base) for rows in record.rows.values() for row in rows]
     return lines + [missing_line(entry) for entry in record.missing]
 
 
-def row_line(row: Row, *, our_pass: PassRow | None) -> TableLine:
+def row_line(row: Row, *, our_pass: PassRow | None, base: EpochRow | None) -> TableLine:
     match row:
         case StepRow():
             return step_line(row)
@@ -56,6 +60,8 @@ def row_line(row: Row, *, our_pass: PassRow | None) -> TableLine:
             return graph_line(row)
         case StreamRow():
             return stream_line(row)
+        case EpochRow():
+            return epoch_line(row, base)
 
 
 def step_line(row: StepRow) -> TableLine:
@@ -143,6 +149,23 @@ def stream_line(row: StreamRow) -> TableLine:
         ratio=f"{row.ratio:.2f} of resident",
         remarks=f"means of {row.n_steps}, drawing included; medians {milliseconds(row.streamed_ms)}"
         f" and {milliseconds(row.resident_ms)}",
+    )
+
+
+def epoch_line(row: EpochRow, base: EpochRow | None) -> TableLine:
+    return TableLine(
+        what=f"an epoch, {row.variant}, {row.model}, n = {row.n_images:,}",
+        ours=seconds(row.epoch_s),
+        beside=f"paper's hours {row.published_ratio:.2f} of its baseline",
+        ratio="" if base is None else f"{row.step_ms / base.step_ms:.2f} of the baseline, step by step",
+        remarks=joined(
+            [
+                f"medians of {row.n_repeats}",
+                f"{row.n_steps} steps",
+                f"{milliseconds(row.step_ms)} a step with its share of the labels",
+                f"labels {seconds(row.label_s)}",
+            ]
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""The benchmark: the step, the views, the pseudo-label pass and the graph at scale, each beside its rivals."""
+"""The benchmark: the step, the views, the pseudo-label pass, the graph at scale, each beside its rivals; Table IX."""
 
 from laplacenet.experiments.benchmark.measurements import Measurement, measurements, taken
 from laplacenet.experiments.benchmark.record import (
@@ -12,6 +12,7 @@ from laplacenet.experiments.benchmark.record import (
 )
 from laplacenet.experiments.benchmark.rows import (
     SECTIONS,
+    EpochRow,
     GraphRow,
     PassRow,
     PropagationRow,
@@ -25,6 +26,7 @@ from laplacenet.experiments.benchmark.settings import BenchSettings, StepCase, f
 __all__ = [
     "SECTIONS",
     "BenchSettings",
+    "EpochRow",
     "GraphRow",
     "Measurement",
     "Missing",

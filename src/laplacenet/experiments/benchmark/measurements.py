@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from laplacenet.experiments.benchmark.clock import release_memory
+from laplacenet.experiments.benchmark.epochs import measure_epochs, variants
 from laplacenet.experiments.benchmark.graph_scale import measure_graph
 from laplacenet.experiments.benchmark.labels import (
     measure_authors_way,
@@ -59,6 +60,10 @@ def measurements(settings: BenchSettings, execution: Execution) -> list[Measurem
         *(
             Measurement("stream", f"streaming: {case.name}", partial(measure_streaming, case, settings, execution))
             for case in settings.cases[:1]
+        ),
+        *(
+            Measurement("epochs", f"an epoch: {variant.row}", partial(measure_epochs, variant, settings, execution))
+            for variant in variants()
         ),
     ]
     return [measurement for measurement in every if measurement.section in settings.sections]

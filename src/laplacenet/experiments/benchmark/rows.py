@@ -141,7 +141,29 @@ class PropagationRow:
     n_repeats: int
 
 
-Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow
+@dataclass(frozen=True)
+class EpochRow:
+    """An epoch of one of Table IX's variants: its labels (`label_s`) and its `n_steps` steps, medians of `n_repeats`.
+
+    `published_ratio` is that of the paper's hours to its baseline's, for equally many steps.
+    """
+
+    variant: str
+    model: str
+    n_images: int
+    n_steps: int
+    epoch_s: float
+    label_s: float
+    published_ratio: float
+    n_repeats: int
+
+    @property
+    def step_ms(self) -> float:
+        """A step with its share of the labels: runs of equally many steps compare by it."""
+        return 1000 * self.epoch_s / self.n_steps
+
+
+Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | EpochRow
 
 SECTIONS: dict[str, type[Row]] = {
     "steps": StepRow,
@@ -150,4 +172,5 @@ SECTIONS: dict[str, type[Row]] = {
     "propagation": PropagationRow,
     "graph": GraphRow,
     "stream": StreamRow,
+    "epochs": EpochRow,
 }

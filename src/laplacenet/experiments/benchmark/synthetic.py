@@ -50,3 +50,13 @@ def smooth_images(n: int, side: int, *, seed: int = 0) -> UInt8[Tensor, "n 3 sid
     coarse = random_images(n, 4, seed=seed).float()
     smooth = torch.nn.functional.interpolate(coarse, size=(side, side), mode="bilinear")
     return smooth.round_().byte()
+
+
+def patterned_images(
+    n: int, side: int, *, n_classes: int, seed: int = 0
+) -> tuple[UInt8[Tensor, "n 3 side side"], Int64[Tensor, " n"]]:
+    """Each class a coarse pattern under noise, so that even an untrained network's embeddings cluster."""
+    noise = random_images(n, side, seed=seed)
+    pattern = smooth_images(n_classes, side, seed=seed + 1)
+    classes = torch.arange(n) % n_classes
+    return noise.div_(2, rounding_mode="floor").add_((pattern // 2)[classes]), classes

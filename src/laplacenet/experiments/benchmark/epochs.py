@@ -1,0 +1,74 @@
+"""Table IX: an epoch of each of the paper's variants, its pseudo-labels included, one after another in one process."""
+
+import dataclasses
+import itertools
+import statistics
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from laplacenet.experiments.benchmark.rows import EpochRow
+from laplacenet.experiments.benchmark.settings import BenchSettings
+from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, patterned_images
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.published import TABLE_9
+from laplacenet.experiments.recipes import Cell, find_recipe
+from laplacenet.models import build_model
+from laplacenet.training import Execution, ImageViews, LaplaceNet, Run, train
+
+SIDE = 32
+BASELINE = "Baseline (n_a = 1)"
+
+
+def variants() -> tuple[Cell, ...]:
+    """The rows of Table IX, each with its experiment."""
+    return find_recipe("table-9").cells
+
+
+def measure_epochs(variant: Cell, settings: BenchSettings, execution: Execution) -> EpochRow:
+    """Training itself, from the graph's first labels on; the first epoch compiles and warms up and is not counted."""
+    torch.compiler.reset()
+    run, n_steps = _training(variant.experiment, settings, execution)
+    epochs = list(train(run))
+    ends = [epoch.elapsed_s for epoch in epochs]
+    return EpochRow(
+        variant=variant.row,
+        model=settings.epoch_model,
+        n_images=settings.epoch_images,
+        n_steps=n_steps,
+        epoch_s=statistics.median(after - before for before, after in itertools.pairwise(ends)),
+        label_s=statistics.median(epoch.label_s for epoch in epochs[1:]),
+        published_ratio=_published_ratio(variant),
+        n_repeats=settings.epoch_repeats,
+    )
+
+
+def _training(experiment: Experiment, settings: BenchSettings, execution: Execution) -> tuple[Run, int]:
+    """The variant's run over synthetic images without a supervised start, and the steps of one of its epochs."""
+    images, classes = patterned_images(settings.epoch_images, SIDE, n_classes=settings.n_classes)
+    is_labeled = torch.arange(len(images)) < min(settings.n_labeled, len(images) // 2)
+    n_steps = max(1, int((~is_labeled).sum()) // experiment.train.unlabeled_batch_size)
+    steps = n_steps * (1 + settings.epoch_repeats)
+    config = dataclasses.replace(experiment.train, steps=steps, supervised_passes=0)
+    views = ImageViews(experiment.augment, CIFAR_STATISTICS, height=SIDE, width=SIDE)
+    method = LaplaceNet(
+        labels=_visible(classes, is_labeled),
+        n_classes=settings.n_classes,
+        views=views,
+        config=config,
+        graph=experiment.graph,
+        seed=0,
+    )
+    network = build_model(settings.epoch_model, n_classes=settings.n_classes)
+    return Run(method, network, images, views, config, execution), n_steps
+
+
+def _visible(classes: Int64[Tensor, " n"], is_labeled: Tensor) -> Int64[Tensor, " n"]:
+    return torch.where(is_labeled, classes, -1)
+
+
+def _published_ratio(variant: Cell) -> float:
+    """The paper's hours for so many steps over those of its baseline."""
+    hours, base = (TABLE_9.rows[row][variant.column].mean for row in (variant.row, BASELINE))
+    return hours / base
