@@ -133,7 +133,15 @@ def resolve_views(draws: Draws, *, height: int, width: int) -> ViewParameters:
 def _draw_magnitudes(operations: Int64[ndarray, "n 2"], rng: np.random.Generator) -> Float64[ndarray, "n 2"]:
     ranges = np.array([MAGNITUDE_RANGES.get(name, (0.0, 0.0)) for name in OPERATIONS])
     low, high = ranges[operations, 0], ranges[operations, 1]
-    magnitudes: ndarray = (low + (high - low) * rng.random(operations.shape)).astype(np.float32).astype(np.float64)
+    return _in_single_precision(low + (high - low) * rng.random(operations.shape), low=low, high=high)
+
+
+def _in_single_precision(
+    drawn: Float64[ndarray, "n 2"], *, low: Float64[ndarray, "n 2"], high: Float64[ndarray, "n 2"]
+) -> Float64[ndarray, "n 2"]:
+    """Rounded, but never up to the range's end, which is not drawn: one posterize in twenty million would get there."""
+    below_end = np.nextafter(high.astype(np.float32), low.astype(np.float32))
+    magnitudes: ndarray = np.minimum(drawn.astype(np.float32), below_end).astype(np.float64)
     return magnitudes
 
 
