@@ -1,5 +1,7 @@
 """What is drawn for a view, and how it is carried."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 
 from laplacenet.augment import OPERATIONS, AugmentConfig, ViewParameters, sample_views
 from laplacenet.augment.geometry import affine_matrices, fixed_point, fixed_point_rotations
-from laplacenet.augment.sampling import MAGNITUDE_RANGES, Draws, draw_views
+from laplacenet.augment.sampling import MAGNITUDE_RANGES, Draws, draw_views, resolve_views
+from laplacenet.augment.views import make_views
+from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import InputError, stream
 
 DEFAULTS = AugmentConfig()
@@ -38,6 +42,29 @@ def test_magnitudes_fill_the_papers_range_evenly(name: str) -> None:
     assert values.max() <= high
     counts, _ = np.histogram(values, bins=5, range=(low, high))
     assert counts.min() > 0.9 * len(values) / 5
+
+
+class AtOneEnd(np.random.Generator):
+    """Draws that are rare: every uniform number is the same one, at an end of [0, 1)."""
+
+    value = 0.0
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        return np.full(() if size is None else size, self.value)
+
+
+@pytest.mark.parametrize("value", [0.0, 5e-324, 1 - 2**-24, 1 - 2**-25, 1 - 2**-53])
+def test_the_rarest_draws_stay_within_their_ranges_and_make_views(value: float) -> None:
+    rng = AtOneEnd(np.random.PCG64(0))
+    rng.value = value
+    draws = draw_views(2_000, n_samples=2, height=32, width=32, config=DEFAULTS, rng=rng)
+    for name, (low, high) in MAGNITUDE_RANGES.items():
+        values = draws.magnitudes[draws.operations == OPERATIONS.index(name)]
+        assert np.float32(low) <= values.min() <= values.max() < high, name
+    images = torch.randint(256, (2_000, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    parameters = resolve_views(draws, height=32, width=32)
+    views = make_views(images, torch.arange(2_000), parameters, statistics=ChannelStatistics((0.5,) * 3, (0.25,) * 3))
+    assert bool(views.isfinite().all())
 
 
 def test_posterize_keeps_each_of_four_to_eight_bits() -> None:
