@@ -61,7 +61,7 @@ def test_records_become_markdown_with_where_they_come_from(measured: tuple[Done,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--only", "step"], "choose some of steps,views,labels,propagation,graph,stream,epochs"),
+        (["--only", "step"], "choose some of steps,views,labels,propagation,search,graph,stream,epochs"),
         (["--sizes", "many"], "--sizes many"),
         (["--sizes", "7"], "--sizes 7"),
         (["--table", "--out", "nowhere"], "nowhere"),

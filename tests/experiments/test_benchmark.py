@@ -23,6 +23,7 @@ from laplacenet.experiments.benchmark import (
     PassRow,
     PropagationRow,
     Row,
+    SearchRow,
     StepCase,
     StepRow,
     ViewsRow,
@@ -32,6 +33,7 @@ from laplacenet.experiments.benchmark import (
     quick_settings,
     read_record,
     read_records,
+    search,
     taken,
     with_result,
     write_record,
@@ -63,6 +65,7 @@ TINY = BenchSettings(
     pass_repeats=2,
     propagation_size=300,
     propagation_repeats=2,
+    search_sizes=(5_000,),
     graph_sizes=(150, 300),
     epoch_model="small-cnn",
     epoch_images=200,
@@ -121,6 +124,30 @@ def test_labels_are_spread_beside_scikit_learn(results: Results) -> None:
     assert all(min(row.exact_s, row.approximate_s, row.spreading_s) > 0 for row in rows)
     assert all(row.exact_accuracy == row.approximate_accuracy for row in rows)  # so few are searched exactly
     assert all(row.exact_accuracy >= row.spreading_accuracy - 0.005 for row in rows)
+
+
+def test_the_approximate_search_is_measured_beside_faiss_at_no_lower_a_recall(results: Results) -> None:
+    (row,) = rows_of("search", results)
+    assert isinstance(row, SearchRow)
+    assert (row.n, row.n_queries) == (5_000, 5_000)
+    assert 0.9 < row.ours_recall <= row.faiss_recall <= 1
+    assert row.ratio == row.faiss_s / row.ours_s > 0
+
+
+def test_faiss_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "HAS_FAISS", False)
+    with pytest.raises(InputError, match=r"laplacenet\[bench\]"):
+        search.measure_search(5_000, TINY)
+
+
+def test_a_points_own_number_is_taken_out_of_what_faiss_found() -> None:
+    found, points = np.array([[7, 1, 2], [3, 8, 4], [5, 6, 0]]), np.array([7, 8, 9])
+    assert search.without_itself(found, points).tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_a_gpu_searches_exactly_and_needs_no_such_comparison() -> None:
+    sections = {measurement.section for measurement in measurements(BenchSettings(), Execution(torch.device("cuda")))}
+    assert sections == set(SECTIONS) - {"search"}
 
 
 def test_an_epoch_of_a_variant_is_training_itself_beside_the_papers_hours() -> None:

@@ -47,8 +47,6 @@ def test_given_labels_are_kept(clusters: Clusters) -> None:
 def test_neighbors_are_the_nearest_without_the_point_itself(
     clusters: Clusters, has_faiss: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if has_faiss:
-        pytest.importorskip("faiss")
     monkeypatch.setattr(authors_way, "HAS_FAISS", has_faiss)
     similarities, indices = flat_neighbors(clusters.features.numpy(), 9)
     ours = nearest_neighbors(clusters.features, k=9)

@@ -13,7 +13,8 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            metavar="SECTIONS", help="Some of steps,views,labels,propagation,graph,stream,epochs.  [default: all]"
+            metavar="SECTIONS",
+            help="Some of steps,views,labels,propagation,search,graph,stream,epochs.  [default: all]",
         ),
     ] = None,
     sizes: Annotated[

@@ -56,7 +56,7 @@ def approximate_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbor
     by_pieces(search, _pieces(n))
     short = similarities[:, -1].isinf().nonzero().flatten()
     similarities[short], found[short] = exact_rows(lists.points, short, k)
-    recall = _overlap(found[judging], exact_rows(lists.points, judging, k)[1])
+    recall = share_found(found[judging], exact_rows(lists.points, judging, k)[1])
     back = lists.order.argsort()
     return Neighbors(lists.order[found[back]], similarities[back], recall)
 
@@ -173,5 +173,6 @@ def _chunks_of_scores(
     return chunks, first_chunk
 
 
-def _overlap(found: Int[Tensor, "s k"], true: Int[Tensor, "s k"]) -> float:
+def share_found(found: Int[Tensor, "s k"], true: Int[Tensor, "s k"]) -> float:
+    """The recall: which share of the true neighbors is among the found."""
     return float((found[:, :, None] == true[:, None, :]).any(2).float().mean())

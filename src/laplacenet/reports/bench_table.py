@@ -11,6 +11,7 @@ from laplacenet.experiments.benchmark import (
     PropagationRow,
     Record,
     Row,
+    SearchRow,
     StepRow,
     StreamRow,
     ViewsRow,
@@ -56,6 +57,8 @@ def row_line(row: Row, *, our_pass: PassRow | None, base: EpochRow | None) -> Ta
             return pass_line(row, our_pass)
         case PropagationRow():
             return propagation_line(row)
+        case SearchRow():
+            return search_line(row)
         case GraphRow():
             return graph_line(row)
         case StreamRow():
@@ -125,6 +128,21 @@ def propagation_line(row: PropagationRow) -> TableLine:
                 f"medians of {row.n_repeats}",
                 "" if row.recall is None else f"recall {row.recall:.3f}",
                 f"right {ours}, {approximate} approximately, {theirs} LabelSpreading",
+            ]
+        ),
+    )
+
+
+def search_line(row: SearchRow) -> TableLine:
+    return TableLine(
+        what=f"approximate search, n = {row.n:,}, d = {row.d}, k = {row.k}",
+        ours=seconds(row.ours_s),
+        beside=f"faiss's inverted lists {seconds(row.faiss_s)}",
+        ratio=f"{row.ratio:.1f} × as fast",
+        remarks=joined(
+            [
+                f"recall {row.ours_recall:.3f}, faiss {row.faiss_recall:.3f} with {row.n_probes} lists probed",
+                f"faiss timed on {row.n_queries:,} of the points" if row.n_queries < row.n else "",
             ]
         ),
     )

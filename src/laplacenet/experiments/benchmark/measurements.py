@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import torch
+
 from laplacenet.experiments.benchmark.clock import release_memory
 from laplacenet.experiments.benchmark.epochs import measure_epochs, variants
 from laplacenet.experiments.benchmark.graph_scale import measure_graph
@@ -16,6 +18,7 @@ from laplacenet.experiments.benchmark.labels import (
 from laplacenet.experiments.benchmark.propagation import DATA, measure_propagation
 from laplacenet.experiments.benchmark.record import Missing
 from laplacenet.experiments.benchmark.rows import Row
+from laplacenet.experiments.benchmark.search import measure_search
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.steps import measure_step
 from laplacenet.experiments.benchmark.streaming import measure_streaming
@@ -53,6 +56,7 @@ def measurements(settings: BenchSettings, execution: Execution) -> list[Measurem
             Measurement("propagation", f"propagation: {data}", partial(measure_propagation, data, settings))
             for data in DATA
         ),
+        *_searches(settings, device),
         *(
             Measurement("graph", f"the graph: n = {size}", partial(measure_graph, size, settings, device))
             for size in settings.graph_sizes
@@ -75,6 +79,12 @@ def _with_features(settings: BenchSettings, execution: Execution) -> list[Measur
         return []
     take = partial(measure_our_pass_with_features, settings, execution)
     return [Measurement("labels", f"pseudo-labels: ours with features, n = {settings.pass_size}", take)]
+
+
+def _searches(settings: BenchSettings, device: torch.device) -> list[Measurement]:
+    """On a GPU every search is exact."""
+    sizes = settings.search_sizes if device.type == "cpu" else ()
+    return [Measurement("search", f"the search: n = {n}", partial(measure_search, n, settings)) for n in sizes]
 
 
 def taken(measurement: Measurement, execution: Execution) -> Row | Missing:

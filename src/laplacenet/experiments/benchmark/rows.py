@@ -163,13 +163,36 @@ class EpochRow:
         return 1000 * self.epoch_s / self.n_steps
 
 
-Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | EpochRow
+@dataclass(frozen=True)
+class SearchRow:
+    """Our approximate search, its lists and recall included, beside faiss's inverted lists at no lower a recall.
+
+    faiss's seconds are those of building and, from `n_queries` points, of searching for all of them.
+    """
+
+    n: int
+    d: int
+    k: int
+    ours_s: float
+    ours_recall: float
+    faiss_s: float
+    faiss_recall: float
+    n_probes: int
+    n_queries: int
+
+    @property
+    def ratio(self) -> float:
+        return self.faiss_s / self.ours_s
+
+
+Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | SearchRow | EpochRow
 
 SECTIONS: dict[str, type[Row]] = {
     "steps": StepRow,
     "views": ViewsRow,
     "labels": PassRow,
     "propagation": PropagationRow,
+    "search": SearchRow,
     "graph": GraphRow,
     "stream": StreamRow,
     "epochs": EpochRow,

@@ -54,6 +54,7 @@ class BenchSettings:
     pass_repeats: int = 5
     propagation_size: int = 50_000
     propagation_repeats: int = 3
+    search_sizes: tuple[int, ...] = (100_000, 1_000_000)
     graph_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     epoch_model: str = "13-cnn"
     epoch_images: int = 50_000
@@ -108,6 +109,7 @@ def quick_settings(device: torch.device) -> BenchSettings:
         pass_repeats=1,
         propagation_size=5_000,
         propagation_repeats=1,
+        search_sizes=(20_000,),
         graph_sizes=(5_000, 20_000),
         epoch_model="small-cnn",
         epoch_images=600,
