@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from references_experiments import record_of
 
+from laplacenet.experiments.benchmark import EpochRow
+from laplacenet.experiments.benchmark import Record as BenchRecord
+from laplacenet.experiments.benchmark import write_record as write_bench_record
 from laplacenet.experiments.claim_rules import experiment_in, headline_with_views
 from laplacenet.experiments.claims import numbers, statements
 from laplacenet.experiments.published import TABLES
 from laplacenet.experiments.records import Record, write_record
 from laplacenet.experiments.series import RecordBook
+from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import figure_3, figure_4
 from laplacenet.reports.paper_page import headline, plain_cell, unbroken, write_report
 from laplacenet.reports.tables import paper_tables
@@ -108,6 +112,33 @@ def test_a_record_with_other_settings_is_listed_but_fills_no_table(tmp_path: Pat
     page = write_report(tmp_path / "results", tmp_path / "out").read_text()
     assert page.count("12.34") == 1
     assert "no, other settings than the paper" in page
+
+
+def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Path, tmp_path: Path) -> None:
+    base = EpochRow(
+        "Baseline (n_a = 1)", "13-cnn", 50_000, 920, epoch_s=2.0, label_s=0.2, published_ratio=1.0, n_repeats=2
+    )
+    larger = replace(base, variant="batch × 3", n_steps=306, epoch_s=1.5, published_ratio=1.633)
+    origin = {
+        "date": "2026-11-15T10:00",
+        "commit": "0123456789abcdef",
+        "hardware": {"device": "cuda", "gpu": "Some GPU"},
+    }
+    on_gpu = BenchRecord(origin, {}, {"epochs": (base, larger)}, missing=(), elapsed_s=1.0, is_complete=True)
+    slower = replace(larger, epoch_s=99.0)
+    on_cpu = replace(
+        on_gpu, provenance=origin | {"hardware": {"device": "cpu", "threads": 2}}, rows={"epochs": (base, slower)}
+    )
+    before = replace(on_gpu, provenance=origin | {"date": "2025-01-01T10:00"}, rows={"epochs": (base, slower)})
+    for record in (before, on_gpu, on_cpu):
+        write_bench_record(record, results / "bench")
+    write_report(results, tmp_path / "out")
+    markdown = (tmp_path / "out" / "report.md").read_text()
+    assert "Some GPU, commit 0123456789ab" in markdown
+    (row,) = (line for line in markdown.splitlines() if line.startswith("| batch × 3 | 1.63"))
+    assert f"**{(1.5 / 306) / (2.0 / 920):.2f}** (306 steps)" in row
+    assert "**1.50** (306 steps)" in row
+    assert epochs_table([on_cpu]) is None
 
 
 def test_without_a_record_everything_is_not_yet_run(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from laplacenet.experiments.recipes import RECIPES, find_recipe
 from laplacenet.experiments.records import Record, read_records
 from laplacenet.experiments.series import RecordBook, is_of, last_error
 from laplacenet.experiments.verdicts import Finding, Verdict, schedule
+from laplacenet.reports.epoch_table import read_epochs_table
 from laplacenet.reports.paper_figures import figure_3, figure_4, inline_svg, png
 from laplacenet.reports.rendering import template
 from laplacenet.reports.tables import TableView, figure_table, machine, paper_tables
@@ -62,7 +63,7 @@ def write_report(results: Path, out: Path) -> Path:
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
     _make_folder(out)
-    content = report_content(book)
+    content = report_content(book, epochs=read_epochs_table(results))
     drawn = {view.table.name: view.drawing for view in content["figures"] if view.drawing is not None}
     svgs = {name: inline_svg(figure, name=name) for name, figure in drawn.items()}
     pictures = {name: png(figure) for name, figure in drawn.items()}
@@ -84,7 +85,7 @@ def _make_folder(out: Path) -> None:
         raise InputError(f"--out {out}: cannot be made ({error.strerror}); name a folder") from error
 
 
-def report_content(book: RecordBook) -> dict[str, Any]:
+def report_content(book: RecordBook, *, epochs: TableView | None) -> dict[str, Any]:
     judged = [Judged(claim, claim.judge(book)) for claim in statements()]
     judged_numbers = [Judged(claim, claim.judge(book)) for claim in numbers()]
     counts = Counter(one.finding.verdict for one in [*judged, *judged_numbers])
@@ -92,7 +93,7 @@ def report_content(book: RecordBook) -> dict[str, Any]:
         "statements": judged,
         "numbers": judged_numbers,
         "counts": [(verdict.value, verdict.name.lower().replace("_", "-"), counts[verdict]) for verdict in Verdict],
-        "tables": paper_tables(book),
+        "tables": [*paper_tables(book), *([] if epochs is None else [epochs])],
         "figures": figure_views(book),
         "moons": moons_rows(book.moons),
         "runs": [run_row(record) for record in book.records],

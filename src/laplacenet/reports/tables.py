@@ -70,8 +70,13 @@ NOTES = {
     "table-5": "Mini-ImageNet's images are not at hand.",
     "table-7": "The paper's text says CIFAR-10, its table CIFAR-100; the error rates are CIFAR-100's."
     " For n_a = 3 Table III prints 31.64.",
-    "table-9": "The paper's hours are those of a P100. Ours count everything; milliseconds a step leave out compiling.",
+    "table-9": "The paper's hours are those of a P100. Ours count everything; milliseconds a step leave out compiling."
+    " Runs of different days; the next table compares side by side.",
 }
+INVARIANCE_NOTE = (
+    "The paper does not say which augmentation u is. Ours is a view of an unlabeled image, the stronger kind: two"
+    " samples of RandAugment and cutout."
+)
 
 
 def paper_tables(book: RecordBook) -> list[TableView]:
@@ -93,7 +98,7 @@ def table_view(table: PublishedTable, book: RecordBook) -> TableView:
         table.measure,
         table.columns,
         tuple(rows),
-        "" if is_second else NOTES.get(table.name, ""),
+        INVARIANCE_NOTE if is_second else NOTES.get(table.name, ""),
     )
 
 
