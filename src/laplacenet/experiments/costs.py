@@ -1,24 +1,41 @@
 """How long a run will take, roughly, on the machine whose times are known.
 
-Step times: one NVIDIA H200, compiled and replayed, bf16, 300 images a step (b = 100, n_a = 3); a step of more images
-takes proportionally longer. A pseudo-label pass over CIFAR's 50 000 images: 0.5 s there.
+One NVIDIA H200, captured and replayed, bf16. A step has a part that comes with every step and one that comes with every
+image in it (views counted): a line through what `laplacenet bench` measured. An epoch over CIFAR's 50 000 images adds a
+pseudo-label pass and judging; a run adds start-up and what is asked of the last network.
 """
+
+from dataclasses import dataclass
 
 from laplacenet.experiments.experiment import Experiment
 
 MEASURED_ON = "one NVIDIA H200"
-STEP_MS = {"13-cnn": 3.6, "wrn-28-2": 4.3, "wrn-28-8": 14.0}
-MEASURED_IMAGES = 300
-LABEL_S = 0.5
 N_TRAIN = 50_000
+LABEL_S, JUDGE_S, ONCE_S = 0.25, 0.1, 20.0
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Milliseconds of a step and, beside, of each image in it."""
+
+    step_ms: float
+    image_ms: float
+
+
+STEP_COSTS = {
+    "13-cnn": StepCost(0.67, 0.0094),
+    "wrn-28-2": StepCost(1.7, 0.0076),
+    "wrn-28-8": StepCost(0.0, 0.0471),  # measured for 300 images alone
+}
 
 
 def cost_s(experiment: Experiment) -> float | None:
     """Seconds for the whole experiment; None for a network that has not been measured."""
     train = experiment.train
-    if experiment.model.name not in STEP_MS:
+    if experiment.model.name not in STEP_COSTS:
         return None
-    images = train.batch_size * train.n_views
-    step_s = STEP_MS[experiment.model.name] / 1000 * images / MEASURED_IMAGES
-    n_passes = 0.0 if train.label_source == "none" else train.steps * train.unlabeled_batch_size / N_TRAIN
-    return train.steps * step_s + n_passes * LABEL_S
+    cost = STEP_COSTS[experiment.model.name]
+    step_s = (cost.step_ms + cost.image_ms * train.batch_size * train.n_views) / 1000
+    n_epochs = train.steps * train.unlabeled_batch_size / N_TRAIN
+    label_s = 0.0 if train.label_source == "none" else LABEL_S
+    return train.steps * step_s + n_epochs * (label_s + JUDGE_S) + ONCE_S
