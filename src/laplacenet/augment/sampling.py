@@ -139,7 +139,7 @@ def _draw_magnitudes(operations: Int64[ndarray, "n 2"], rng: np.random.Generator
 def _in_single_precision(
     drawn: Float64[ndarray, "n 2"], *, low: Float64[ndarray, "n 2"], high: Float64[ndarray, "n 2"]
 ) -> Float64[ndarray, "n 2"]:
-    """Rounded, but never up to the range's end, which is not drawn: one posterize in twenty million would get there."""
+    """Rounded, but never up to the range's end, which is not drawn: one posterize in ten million would get there."""
     below_end = np.nextafter(high.astype(np.float32), low.astype(np.float32))
     magnitudes: ndarray = np.minimum(drawn.astype(np.float32), below_end).astype(np.float64)
     return magnitudes
