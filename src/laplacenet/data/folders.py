@@ -31,7 +31,7 @@ UNLABELED_FOLDERS = (
 """Names of folders that are no class, in any case, with or without `_`, `-` and spaces in and around them."""
 
 
-def read_mini_imagenet(folder: Path) -> Dataset:
+def read_mini_imagenet(folder: Path, *, monitor: Monitor = SILENCE) -> Dataset:
     """Mini-ImageNet: `train/<class>/` and `test/<class>/` folders of images, 84 pixels a side."""
     for part in (TRAIN, TEST):
         if not (folder / part).is_dir():
@@ -39,7 +39,7 @@ def read_mini_imagenet(folder: Path) -> Dataset:
                 f"mini-imagenet not found: no folder {folder / part}; it cannot be downloaded, put its images into"
                 f" train/<class>/ and test/<class>/ below {folder} or set LAPLACENET_DATA to the folder that holds it"
             )
-    return read_image_folder(folder, size=MINI_IMAGENET_SIZE, name="mini-imagenet")
+    return read_image_folder(folder, size=MINI_IMAGENET_SIZE, name="mini-imagenet", monitor=monitor)
 
 
 def read_image_folder(

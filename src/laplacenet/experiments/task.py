@@ -24,7 +24,7 @@ from laplacenet.data import (
 from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
-from laplacenet.runtime import InputError, stream_seed
+from laplacenet.runtime import InputError, Monitor, Silence, stream_seed
 from laplacenet.training import ImageViews, LaplaceNet, VectorViews, Views
 from laplacenet.training.schedule import wanted_supervised_steps
 
@@ -100,14 +100,18 @@ class Task:
         return [*notes, *label_notes(self.given_labels, self.class_names)]
 
 
-def prepare(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
+def prepare(
+    experiment: Experiment, *, data_folder: Path | None = None, download: bool = False, monitor: Monitor | None = None
+) -> Task:
     """Load what the experiment names; a network that cannot read the inputs is refused here.
 
-    `data_folder` is where to look for the data instead of where the experiment says.
+    `data_folder` is where to look for the data instead of where the experiment says. The monitor hears of every picture
+    that is read.
     """
     data = experiment.data
     name = found_in(data_folder, data.name) if data_folder is not None else data.name
-    dataset = load_dataset(name, folder=data_folder or data.folder, size=data.size, download=download)
+    folder = data_folder or data.folder
+    dataset = load_dataset(name, folder=folder, size=data.size, download=download, monitor=monitor or Silence())
     given_labels, class_names = visible_labels(dataset, data, root=Path(name).expanduser(), seed=experiment.seed)
     if not class_names:
         raise InputError(

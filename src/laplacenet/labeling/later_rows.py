@@ -5,13 +5,22 @@ from collections.abc import Iterator, Sequence
 from laplacenet.data import VectorSet
 from laplacenet.labeling.graph_model import GraphModel
 from laplacenet.models.predictions import Prediction, Source, row_names, told
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, Monitor, Silence
+
+BLOCK = 5_000  # rows judged at once
 
 
-def graph_predictions(model: GraphModel, sources: Sequence[Source]) -> Iterator[Prediction]:
+def graph_predictions(
+    model: GraphModel, sources: Sequence[Source], *, monitor: Monitor | None = None
+) -> Iterator[Prediction]:
     """One for each row of the array files, in order."""
     for source, rows in [(source, vectors(source)) for source in sources]:
-        yield from told(row_names(source.path, len(rows)), model.probabilities(rows.vectors), model.class_names)
+        names = row_names(source.path, len(rows))
+        for start in range(0, len(rows), BLOCK):
+            some = names[start : start + BLOCK]
+            probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
+            (monitor or Silence()).advance(len(some))
+            yield from told(some, probabilities, model.class_names)
 
 
 def vectors(source: Source) -> VectorSet:
