@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,11 @@ from references_runs import write_bars
 
 import laplacenet
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
+from laplacenet.experiments.starts import STARTS
+from laplacenet.models.build import MODELS
+from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
+from laplacenet.training import Position, save_checkpoint
 
 TINY = ("--set", "train.steps=6", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
 COMMANDS = ("demo", "train", "evaluate", "predict", "data", "reproduce")
@@ -37,6 +42,11 @@ def test_the_version_is_said(shell: Shell) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(shell: Shell, command: str) -> None:
     assert examples(shell.succeeds(command, "--help").out)
+
+
+def test_the_help_names_every_network_and_every_recipe(shell: Shell) -> None:
+    said = shell.succeeds("train", "--help").out
+    assert all(re.search(rf"\b{name}\b", said) for name in (*MODELS, *STARTS))
 
 
 def test_help_does_not_wait_for_torch() -> None:
@@ -85,6 +95,25 @@ def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> No
     unbroken = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "unbroken", *TINY)
     assert unbroken.out
     models = [(shell.folder / name / "model.safetensors").read_bytes() for name in ("run", "unbroken")]
+    assert models[0] == models[1]
+
+
+def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[int] = []
+
+    def save(folder: Path, network: Network, position: Position, **rest: Any) -> None:
+        saved.append(position.step)
+        save_checkpoint(folder, network, position, **rest)
+
+    monkeypatch.setattr("laplacenet.experiments.run.save_checkpoint", save)
+    command = ("train", "bars.npz", "--labels", "9", *TINY)
+    shell.succeeds(*command, "--out", "seldom")
+    assert saved == [0, 6]
+    saved.clear()
+    shell.succeeds(*command, "--out", "often", "--checkpoint-every", "0.000001s", "--for", "0.000001s")
+    shell.succeeds("train", "--resume", "often", "--checkpoint-every", "0.000001s")
+    assert saved[-6:] == [1, 2, 3, 4, 5, 6]
+    models = [(shell.folder / name / "model.safetensors").read_bytes() for name in ("seldom", "often")]
     assert models[0] == models[1]
 
 
@@ -176,10 +205,11 @@ def examples(help_text: str) -> list[list[str]]:
 
 
 def test_the_examples_in_the_help_texts_work(shell: Shell) -> None:
-    (shell.folder / "photos").mkdir()
-    Image.new("RGB", (20, 30), color=(200, 0, 0)).save(shell.folder / "photos" / "a.jpg")
+    for name in ("cat/a.jpg", "dog/b.jpg"):
+        (shell.folder / "photos" / name).parent.mkdir(parents=True)
+        Image.new("RGB", (20, 30), color=(200, 0, 0)).save(shell.folder / "photos" / name)
     for command in ("train", "evaluate", "predict", "data"):
         for arguments in examples(shell.succeeds(command, "--help").out):
             short = ("--set", "train.steps=2") if command == "train" else ()
             shell.succeeds(*arguments, *short)
-    assert (shell.folder / "labels.csv").read_text().startswith("path,label,confidence,margin\nphotos/a.jpg,")
+    assert (shell.folder / "labels.csv").read_text().startswith("path,label,confidence,margin\nphotos/cat/a.jpg,")

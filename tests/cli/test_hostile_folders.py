@@ -39,6 +39,17 @@ def test_what_was_skipped_is_counted_in_one_line_and_listed_in_the_run_folder(sh
     assert "dark/new\\nline.png" in shell.succeeds("data", "photos").out
 
 
+@pytest.mark.parametrize("command", ["train", "label"])
+def test_how_many_pictures_are_read_is_said_now_and_then(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", -1.0)
+    said = shell(command, "photos", "--model", "mlp", "--out", "run")
+    *counts, error = said.err.splitlines()
+    assert counts == [f"reading photos  {n}" for n in range(1, 13)]
+    assert "model mlp cannot read inputs" in error
+
+
 def test_a_clean_folder_has_nothing_to_list(shell: Shell) -> None:
     said = shell.succeeds("train", "photos", "--strict", "--out", "run", *TINY)
     assert "skipped" not in said.err

@@ -2,13 +2,14 @@
 
 import io
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from laplacenet.cli.options import seconds
-from laplacenet.cli.progress import Bar, Lines, Watch
+from laplacenet.cli.progress import Bar, Lines, Tally, Watch
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import EpochRecord
 from laplacenet.runtime import InputError, Interruption
@@ -75,15 +76,46 @@ def test_the_watch_stops_on_a_signal_or_when_its_time_is_up() -> None:
         assert not Watch(interruption, lines, limit_s=60.0).should_stop
 
 
+def test_what_is_counted_is_a_bar_on_a_terminal_that_leaves_standard_output_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written = io.StringIO()
+    with Tally(Console(file=written, force_terminal=True, width=160), "reading [b]\n", n=40) as tally:
+        tally.advance(10)
+        print("a,row")
+        tally.advance(20)
+    assert "reading [b]\\n" in written.getvalue()
+    assert "30/40" in written.getvalue()
+    assert capsys.readouterr().out == "a,row\n"
+
+
+def test_what_is_counted_elsewhere_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    for console in (Console(file=written), Console(file=written, force_terminal=True)):
+        with Tally(console, "reading", is_live=False) as tally:
+            tally.advance(1)
+            monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", -1.0)
+            tally.advance(2)
+            monkeypatch.undo()
+            tally.advance(1)
+    assert written.getvalue() == "reading  3\nreading  3\n"
+
+
+def test_what_several_threads_count_is_counted_whole() -> None:
+    with Tally(Console(file=io.StringIO()), "reading") as tally, ThreadPoolExecutor(8) as pool:
+        list(pool.map(tally.advance, [1] * 5_000))
+    assert tally.n_done == 5_000
+
+
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("9m", 540), ("2h", 7200), ("45", 45), ("0.5m", 30)])
 def test_times_are_read_as_people_write_them(text: str, expected: float) -> None:
-    assert seconds(text) == expected
+    assert seconds(text, option="--for") == expected
 
 
 @pytest.mark.parametrize("text", ["", "m", "-5s", "0", "nan", "inf", "ten"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="90s, 9m or 2h"):
-        seconds(text)
+    with pytest.raises(InputError, match=f"^--for {text}: give a time such as 90s, 9m or 2h"):
+        seconds(text, option="--for")
 
 
 def test_numbers_are_worded_for_people() -> None:

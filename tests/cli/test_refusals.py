@@ -1,13 +1,17 @@
 """What a user may get wrong in the first ten minutes: one line each, exit code 2, and what would be accepted."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import typer
 from PIL import Image
 from references_cli import Shell
 from references_runs import write_bars
+
+from laplacenet.cli.app import app
 
 TINY = ("--set", "train.steps=2", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
 
@@ -56,13 +60,14 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --device gpu", "unknown device 'gpu'; choose auto, cpu, cuda or cuda:N"),
         ("train digits --seed one", "--seed"),
         ("train digits --for ever", "--for ever: give a time such as 90s, 9m or 2h"),
+        ("train digits --checkpoint-every 0", "--checkpoint-every 0: give a time such as 90s, 9m or 2h"),
+        ("train --resume empty --checkpoint-every often", "--checkpoint-every often: give a time"),
+        ("reproduce table-3 --checkpoint-every -1s", "--checkpoint-every -1s: give a time"),
         ("train digits --out bars.npz", "is a file; name a folder"),
         ("train digits --out .", "exists already; choose another --out"),
         ("train digits --out . --overwrite", "is no run folder, so --overwrite leaves it alone"),
         ("train --resume nowhere", "nowhere: is no run folder"),
         ("train --resume empty", "empty: is no run folder"),
-        ("train digits --resume empty", "--resume takes all settings from its run folder"),
-        ("train --resume empty --seed 0", "--resume takes all settings from its run folder"),
         ("train --speed fast", "; see laplacenet train --help"),
         ("trian", "trian"),
         ("evaluate nowhere", "nowhere: is no run folder"),
@@ -80,6 +85,43 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: str) -> None:
     assert said in shell.fails(*arguments.split())
     assert not (shell.folder / "runs").exists()
+
+
+FRESH = {
+    "train": "data --labels --split-key --model --recipe --set --seed --out --overwrite --strict",
+    "label": "pictures --labels --out --test --size --model --no-flip --steps --batch --prior --no-suspects --set"
+    " --seed --strict --overwrite",
+}
+BESIDE_RESUME = {
+    "train": "--resume --device --no-compile --data-dir --download --for --checkpoint-every",
+    "label": "--resume --device --for",
+}
+OF_FRESH_RUNS = [(command, name) for command, names in FRESH.items() for name in names.split()]
+
+
+@pytest.mark.parametrize(("command", "name"), OF_FRESH_RUNS)
+def test_a_setting_of_a_fresh_run_is_refused_by_name_beside_resume(shell: Shell, command: str, name: str) -> None:
+    (parameter,) = (one for one in parameters(command) if name in one.opts)
+    given = [] if parameter.param_type_name == "argument" else [name]
+    given += [] if getattr(parameter, "is_flag", False) else ["0"]  # a default counts too
+    said = shell.fails(command, "--resume", "empty", *given)
+    assert said == f"error: --resume takes all settings from its run folder; leave out {name}"
+
+
+@pytest.mark.parametrize("command", FRESH)
+def test_every_option_either_goes_with_resume_or_is_refused(command: str) -> None:
+    known = {*FRESH[command].split(), *BESIDE_RESUME[command].split()}
+    assert {one.opts[0] for one in parameters(command)} == known
+
+
+def test_what_is_no_setting_goes_with_resume(shell: Shell) -> None:
+    words = "--device cpu --no-compile --data-dir empty --download --for 9m --checkpoint-every 9m"
+    assert "empty: is no run folder" in shell.fails("train", "--resume", "empty", *words.split())
+    assert "empty: is no run folder" in shell.fails("label", "--resume", "empty", "--device", "cpu", "--for", "9m")
+
+
+def parameters(command: str) -> list[Any]:
+    return list(typer.main.get_command(app).commands[command].params)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -1,7 +1,10 @@
 """`laplacenet reproduce` and `laplacenet report` as they are typed: what runs, what is skipped, what is refused."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from references_experiments import TINY, write_tiny_data
@@ -10,7 +13,9 @@ from typer.testing import CliRunner
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
 from laplacenet.experiments.records import read_records
-from laplacenet.runtime import InputError
+from laplacenet.models.network import Network
+from laplacenet.runtime import InputError, RunError
+from laplacenet.training import Position, save_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +76,58 @@ def test_time_runs_out_with_a_checkpoint_and_the_same_command_goes_on(data: Path
     assert (checkpoint / "manifest.json").read_text() != (
         moved / checkpoint.relative_to(tmp_path) / "manifest.json"
     ).read_text()
+
+
+@pytest.fixture
+def full_from_step_one(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """The disk takes the start of a run and no later checkpoint, until the list is empty."""
+    errors: list[Exception] = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "disk/state")]
+
+    def save(folder: Path, network: Network, position: Position, **rest: Any) -> None:
+        if position.step and errors:
+            raise errors[0]
+        save_checkpoint(folder, network, position, **rest)
+
+    monkeypatch.setattr("laplacenet.experiments.run.save_checkpoint", save)
+    return errors
+
+
+def one_cell(data: Path, work: Path) -> list[str | Path]:
+    words = ("table-3", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8", "--steps", "2")
+    return tiny(data, work, *words, "--checkpoint-every", "0.000001s")
+
+
+def test_a_full_disk_ends_with_one_line_and_the_same_command_goes_on(
+    data: Path, tmp_path: Path, full_from_step_one: list[Exception]
+) -> None:
+    command = one_cell(data, tmp_path)
+    with pytest.raises(RunError) as caught:
+        laplacenet(*command)
+    assert str(caught.value) == (
+        "disk/state: no space left on device; the run can be resumed from its last good checkpoint (step 0)"
+        " with: the same command"
+    )
+    full_from_step_one.clear()
+    assert "test error" in laplacenet(*command)
+
+
+def test_a_bug_keeps_its_traceback_and_says_below_it_how_to_go_on(
+    data: Path, tmp_path: Path, full_from_step_one: list[Exception]
+) -> None:
+    full_from_step_one[0] = ZeroDivisionError("a bug")
+    with pytest.raises(ZeroDivisionError) as caught:
+        laplacenet(*one_cell(data, tmp_path))
+    (note,) = caught.value.__notes__
+    assert note.endswith("from its last good checkpoint (step 0) with: the same command")
+
+
+def test_a_finished_run_without_room_for_its_record_is_recorded_by_the_same_command(data: Path, tmp_path: Path) -> None:
+    command = one_cell(data, tmp_path)
+    (tmp_path / "results").touch()
+    with pytest.raises(RunError, match=r"results.*: .*; the run is finished; the same command records it"):
+        laplacenet(*command)
+    (tmp_path / "results").unlink()
+    assert "test error" in laplacenet(*command)
 
 
 def test_figure_2_is_not_made_twice(tmp_path: Path) -> None:

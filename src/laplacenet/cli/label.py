@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, Overwrite, Settings, seconds
+from laplacenet.cli.options import Device, Model, Overwrite, Settings, refuse_beside_resume, time_limit_s
 
 Pictures = Annotated[
     Path | None, typer.Argument(help="A folder of pictures, or an .npz or .npy file of images or embeddings.")
@@ -24,7 +24,6 @@ Time = Annotated[
 ]
 Test = Annotated[Path | None, typer.Option(help="True labels to judge by: a folder, an array file, or a label file.")]
 Size = Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")]
-Model = Annotated[str | None, typer.Option(help="The network's name.")]
 NoFlip = Annotated[bool, typer.Option("--no-flip", help="A mirror image may be another class.")]
 Steps = Annotated[int | None, typer.Option(help="Steps to train before the estimate, however long.")]
 Batch = Annotated[int | None, typer.Option(help="Pictures in a step.")]
@@ -37,7 +36,7 @@ Prior = Annotated[
 NoSuspects = Annotated[
     bool, typer.Option("--no-suspects", help="Do not look for wrong labels among those given with pictures.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Of everything random.  [default: 0]")]
+Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")]
 
@@ -78,13 +77,14 @@ def label(
     from laplacenet.runtime import InputError, choose_device
     from laplacenet.training import Execution
 
-    limit_s = seconds(time_limit)
+    limit_s = time_limit_s(time_limit)
     # each stage has a network of its own, and would spend its time on compiling
     execution = Execution(choose_device(device), compile=False)
     if resume is not None:
-        values = (pictures, labels, out, test, size, model, steps, batch, prior, settings, seed)
-        if no_flip or no_suspects or strict or overwrite or any(value is not None for value in values):
-            raise InputError("--resume takes all settings from its run folder; leave out those of a fresh run")
+        fresh: dict[str, object] = {"pictures": pictures, "--labels": labels, "--out": out, "--test": test}
+        fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
+        fresh |= {"--prior": prior, "--no-suspects": no_suspects, "--set": settings, "--seed": seed}
+        refuse_beside_resume(fresh | {"--strict": strict, "--overwrite": overwrite})
         folder = label_on(resume, limit_s, execution=execution)
     elif pictures is None:
         raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")

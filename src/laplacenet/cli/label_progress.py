@@ -1,12 +1,11 @@
 """What is seen of a labeling while it goes on: its stage, its steps and the time left, on stderr."""
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from laplacenet.cli.progress import LINE_EVERY_S, print_line
+from laplacenet.cli.progress import LINE_EVERY_S, Live, print_line
 from laplacenet.cli.wording import duration
 from laplacenet.labeling.curves import StageEpoch
 
@@ -18,7 +17,7 @@ SAID_OF_STAGES = {
 }
 
 
-class StageDisplay:
+class StageDisplay(Live):
     """A bar for the stage under way on a terminal, elsewhere a line when a stage begins and every few seconds."""
 
     def __init__(self, console: Console, *, ends_at: float | None) -> None:
@@ -33,15 +32,6 @@ class StageDisplay:
             disable=not console.is_terminal,
         )
         self.task = self.progress.add_task("", total=1, state="")
-
-    def __enter__(self) -> "StageDisplay":
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.progress.stop()
 
     def show(self, record: StageEpoch) -> None:
         title = f"{SAID_OF_STAGES[record.stage.split('-')[0]]} ({record.stage})"

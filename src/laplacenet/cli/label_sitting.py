@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from laplacenet.cli.label_progress import StageDisplay
-from laplacenet.cli.progress import print_line, warn
+from laplacenet.cli.progress import Tally, print_line, warn
 from laplacenet.cli.sitting import fresh_folder
 from laplacenet.cli.wording import duration, percent
 from laplacenet.data import SKIPPED
@@ -81,11 +81,8 @@ def label_on(path: Path, limit_s: float | None, *, execution: Execution) -> RunF
 
 
 def read(settings: LabelingSettings, console: Console) -> Job:
-    """Said while it lasts and only to a person: where nobody watches, an error is to stand alone."""
-    if not console.is_terminal:
-        return read_job(settings)
-    with console.status(f"reading {Path(settings.collection.pictures).name}"):
-        return read_job(settings)
+    with Tally(console, f"reading {Path(settings.collection.pictures).name}") as tally:
+        return read_job(settings, tally)
 
 
 def label_pictures(job: Job, folder: RunFolder, *, execution: Execution, started_at: float, is_fresh: bool) -> None:

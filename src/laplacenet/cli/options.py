@@ -6,8 +6,15 @@ from typing import Annotated
 import typer
 
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda or cuda:N.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn or mlp."
+        "  [default: one that suits the data]"
+    ),
+]
 DataDir = Annotated[
-    Path | None, typer.Option(help="The folder that holds named data sets  [default: $LAPLACENET_DATA or data].")
+    Path | None, typer.Option(help="The folder that holds named data sets.  [default: $LAPLACENET_DATA or data]")
 ]
 Download = Annotated[bool, typer.Option("--download", help="Fetch CIFAR if it is not there.")]
 Settings = Annotated[
@@ -21,18 +28,38 @@ TimeLimit = Annotated[
     typer.Option("--for", metavar="TIME", help="Stop after this time (90s, 9m, 2h) with a checkpoint to resume from."),
 ]
 
+CheckpointEvery = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="Save a checkpoint this often (90s, 9m, 2h): what a crash costs at most. The result is the same.",
+    ),
+]
 
-def seconds(text: str | None) -> float | None:
-    """`90s`, `9m`, `2h` or a plain number of seconds."""
+
+def refuse_beside_resume(settings: dict[str, object]) -> None:
+    """Refuse settings of a fresh run by name: a resumed one would pass over them. None and False are not given."""
     from laplacenet.runtime import InputError
 
-    if text is None:
-        return None
+    given = [name for name, value in settings.items() if value is not None and value is not False]
+    if given:
+        raise InputError(f"--resume takes all settings from its run folder; leave out {', '.join(given)}")
+
+
+def time_limit_s(text: str | None) -> float | None:
+    """Of --for; None where it was not given."""
+    return None if text is None else seconds(text, option="--for")
+
+
+def seconds(text: str, *, option: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
+    from laplacenet.runtime import InputError
+
     number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "m", "h") else (text, "s")
     try:
         duration = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
     except ValueError:
         duration = -1.0
     if not 0 < duration < float("inf"):
-        raise InputError(f"--for {text}: give a time such as 90s, 9m or 2h")
+        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
     return duration

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +14,9 @@ from laplacenet.cli.out_files import OverwriteFile, csv_line, require_free, writ
 if TYPE_CHECKING:
     import torch
 
-    from laplacenet.cli.progress import Display
     from laplacenet.data import Skipped
     from laplacenet.models.predictions import Prediction, Source
     from laplacenet.runtime import Monitor
-
-LINE_EVERY_S = 5.0
 
 
 def predict(
@@ -40,13 +36,16 @@ def predict(
     """Label new pictures with what a run has learned: one line each, with the label and how sure it is.
 
     Pictures are brought to the size that the network was trained on, as in training. Confidences of a run of `label`
-    are calibrated. The margin is the distance to the next likely label.
+    are calibrated. The margin is the distance to the next likely label. Progress is shown on standard error.
 
     \b
-    Example:
+    Examples:
       laplacenet predict runs/digits-0 photos/ --out labels.csv
+      laplacenet predict runs/digits-0 photos/cat/a.jpg photos/dog/b.jpg
     """
-    from laplacenet.cli.progress import display_for
+    from rich.console import Console
+
+    from laplacenet.cli.progress import Tally
     from laplacenet.models.predictions import sources_of
     from laplacenet.runtime import RunFolder, choose_device
 
@@ -56,35 +55,20 @@ def predict(
     path = RunFolder.open(run).path
     judge = loaded_judge(path, chosen_device)
     sources = sources_of(pictures)
-    if out is None:
-        sys.stdout.writelines(csv_lines(told_of_skipped(judge(sources, None))))
-        return
-    write_lines = json_lines if out.suffix.lower() == ".jsonl" else csv_lines
-    with display_for("predict", n_steps=sum(map(len, sources)), n_done=0) as display:
-        progress = Count(display, n=sum(map(len, sources)))
-        content = "".join(write_lines(told_of_skipped(judge(sources, progress)))).encode()
+    write_lines = json_lines if out is not None and out.suffix.lower() == ".jsonl" else csv_lines
+    is_live = out is not None or not sys.stdout.isatty()
+    with Tally(Console(stderr=True), "predict", n=sum(map(len, sources)), is_live=is_live) as tally:
+        lines = write_lines(told_of_skipped(judge(sources, tally)))
+        if out is None:
+            sys.stdout.writelines(lines)
+            return
+        content = "".join(lines).encode()
     write_out(out, content)
-
-
-class Count:
-    """How many are done: on the bar where there is a terminal, in a line every few seconds elsewhere."""
-
-    should_stop = False
-
-    def __init__(self, display: "Display", *, n: int) -> None:
-        self.display, self.n, self.n_done, self.said_at = display, n, 0, time.monotonic()
-
-    def advance(self, n: int) -> None:
-        self.display.advance(n)
-        self.n_done += n
-        if not sys.stderr.isatty() and time.monotonic() - self.said_at > LINE_EVERY_S:
-            self.said_at = time.monotonic()
-            typer.echo(f"predict  {self.n_done}/{self.n}", err=True)
 
 
 def loaded_judge(
     run: Path, device: "torch.device"
-) -> "Callable[[list[Source], Monitor | None], Iterable[Prediction | Skipped]]":
+) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, or where it labeled embeddings its graph, ready to be asked."""
     from laplacenet.labeling.graph_model import holds_graph_model, load_graph_model
     from laplacenet.labeling.later_rows import graph_predictions
@@ -93,7 +77,7 @@ def loaded_judge(
 
     if holds_graph_model(run):
         model = load_graph_model(run)
-        return lambda sources, _: graph_predictions(model, sources)
+        return lambda sources, monitor: graph_predictions(model, sources, monitor=monitor)
     network, description = load_model(run)
     network = network.to(device)
     return lambda sources, monitor: predictions(network, description, sources, monitor=monitor)

@@ -1,9 +1,10 @@
 """What is seen of a run while it goes on: a bar on a terminal, a line now and then elsewhere; all of it on stderr."""
 
+import threading
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -12,8 +13,10 @@ from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import EpochRecord
 from laplacenet.experiments.run_records import remarks
 from laplacenet.runtime import Interruption
+from laplacenet.runtime.errors import one_line
 
 LINE_EVERY_S = 5.0
+Shown = TypeVar("Shown", bound="Live")
 
 
 @runtime_checkable
@@ -28,7 +31,22 @@ class Display(Protocol):
     def show(self, record: EpochRecord) -> None: ...
 
 
-class Bar:
+class Live:
+    """Has a bar that is seen while it is open."""
+
+    progress: Progress
+
+    def __enter__(self: Shown) -> Shown:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+
+class Bar(Live):
     """Live on a terminal: steps, loss, test error, pseudo-label accuracy, time left."""
 
     def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
@@ -43,15 +61,6 @@ class Bar:
         )
         self.task = self.progress.add_task(title, total=n_steps, completed=n_done, state="")
         self.notes = Notes(console, said)
-
-    def __enter__(self) -> "Bar":
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.progress.stop()
 
     def advance(self, n: int) -> None:
         self.progress.advance(self.task, n)
@@ -120,6 +129,41 @@ class Watch:
 
     def advance(self, n: int) -> None:
         self.display.advance(n)
+
+
+class Tally(Live):
+    """The monitor of work that is counted: a bar on a terminal while it lasts, elsewhere a line now and then.
+
+    `n` is None where nobody knows beforehand. Standard output is left alone, for it may be a table that is written
+    meanwhile; where that goes to the terminal too, `is_live=False` says lines, which do not write over it.
+    """
+
+    should_stop = False
+
+    def __init__(self, console: Console, title: str, *, n: int | None = None, is_live: bool = True) -> None:
+        self.console, self.title, self.n, self.n_done = console, one_line(title), n, 0
+        self.is_live = is_live and console.is_terminal
+        self.said_at = time.monotonic()
+        self.counting = threading.Lock()  # pictures are decoded in threads
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            disable=not self.is_live,
+        )
+        self.task = self.progress.add_task(self.title, total=n)
+
+    def advance(self, n: int) -> None:
+        with self.counting:
+            self.n_done += n
+            self.progress.update(self.task, completed=self.n_done)
+            if not self.is_live and time.monotonic() - self.said_at >= LINE_EVERY_S:
+                self.said_at = time.monotonic()
+                of_all = "" if self.n is None else f"/{self.n}"
+                print_line(self.console, f"{self.title}  {self.n_done}{of_all}")
 
 
 def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> Display:

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from laplacenet.cli.progress import Watch, display_for
+from laplacenet.cli.sitting import told_how_to_go_on
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.moons_record import FOLDER, RECORD
@@ -26,7 +27,7 @@ from laplacenet.experiments.reproduce import (
 )
 from laplacenet.experiments.series import RecordBook
 from laplacenet.experiments.variants import PAPER_STEPS
-from laplacenet.runtime import InputError, Interruption
+from laplacenet.runtime import InputError, Interruption, RunFolder
 from laplacenet.training import Execution
 
 ALL = "all"
@@ -123,8 +124,10 @@ def _sit_through(job: Job, places: Places, *, execution: Execution, limit_s: flo
     n_steps, n_done = job.experiment.train.steps, steps_done(job, places)
     with Interruption() as interruption, display_for(title, n_steps=n_steps, n_done=n_done) as display:
         watch = Watch(interruption, display, limit_s=limit_s)
-        for epoch in run_job(job, places, execution=execution, monitor=watch):
-            display.show(epoch)
+        if_finished = "the run is finished; the same command records it"
+        with told_how_to_go_on(RunFolder(places.runs / job.key.path), "the same command", if_finished=if_finished):
+            for epoch in run_job(job, places, execution=execution, monitor=watch):
+                display.show(epoch)
     if is_recorded(job, places.results):
         record = read_record(record_path(places.results, job.key))
         told = f"test error {percent(record.outcome.test_error)}, {duration(record.outcome.total_s)}"

@@ -1,22 +1,40 @@
 """One sitting before a run: start or resume it, show it, and on an interruption say how it goes on."""
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from laplacenet.cli.progress import Watch, display_for, print_line, warn
+from laplacenet.cli.progress import Tally, Watch, display_for, print_line, warn
 from laplacenet.cli.wording import outcome_lines
-from laplacenet.experiments import Outcome, Task, read_epochs, read_outcome, resume_run, start_run
+from laplacenet.experiments import (
+    Experiment,
+    Outcome,
+    Task,
+    prepare,
+    read_epochs,
+    read_outcome,
+    resume_run,
+    start_run,
+)
 from laplacenet.experiments.run_records import FINAL, remarks
 from laplacenet.reports.curves import draw_run
 from laplacenet.runtime import InputError, Interruption, RunError, RunFolder
 from laplacenet.runtime.run_folder import EXPERIMENT
-from laplacenet.training import DivergedError, Execution
+from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
 
 CURVES = "curves.png"
+
+
+def read_task(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
+    """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own."""
+    title = f"reading {Path(experiment.data.name).name}"
+    with Tally(Console(stderr=True), title, is_live=not download) as tally:
+        return prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
 
 
 def sit_through(
@@ -40,11 +58,9 @@ def sit_through(
     display = display_for(name, n_steps=n_steps, n_done=n_done, said=kinds_said(folder))
     with Interruption() as interruption, display:
         watch = Watch(interruption, display, limit_s=limit_s)
-        try:
+        with told_how_to_go_on(folder, command):
             for record in begin(task, folder, execution=execution, monitor=watch):
                 display.show(record)
-        except (DivergedError, OSError) as error:
-            raise RunError(told(error, folder, command)) from error
         if folder.has(FINAL):
             draw_run(read_epochs(folder), folder.path / CURVES, title=name)
             return read_outcome(folder)
@@ -68,16 +84,33 @@ def kinds_said(folder: RunFolder) -> set[str]:
         return set()
 
 
-def told(error: DivergedError | OSError, folder: RunFolder, command: str) -> str:
-    """Why the run ended, and how it goes on."""
-    reason = str(error)
+@contextlib.contextmanager
+def told_how_to_go_on(
+    folder: RunFolder, command: str, *, if_finished: str = "the run is finished all the same"
+) -> Iterator[None]:
+    """A run that an error cuts off ends with why it did and how it goes on; a bug says so below its traceback."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        how = if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
+        if isinstance(error, RunError | OSError):
+            raise RunError(f"{reason_of(error, folder)}; {how}") from error
+        error.add_note(how)
+        raise
+
+
+def reason_of(error: RunError | OSError, folder: RunFolder) -> str:
     if isinstance(error, OSError):
-        reason = f"{error.filename or folder.path}: {(error.strerror or reason).lower()}"
-    if folder.has(FINAL):
-        return f"{reason}; the run is finished all the same"
+        return f"{error.filename or folder.path}: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
+def how_to_go_on(folder: RunFolder, command: str) -> str:
     if not folder.has(EXPERIMENT):
-        return f"{reason}; the run has not begun"
-    return f"{reason}; the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
+        return "the run has not begun"
+    return f"the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
 
 
 def fresh_folder(out: Path | None, *, name: str, overwrite: bool) -> RunFolder:

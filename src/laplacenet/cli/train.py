@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import DataDir, Device, Download, NoCompile, Overwrite, Settings, TimeLimit, seconds
+from laplacenet.cli.options import (
+    CheckpointEvery,
+    DataDir,
+    Device,
+    Download,
+    Model,
+    NoCompile,
+    Overwrite,
+    Settings,
+    TimeLimit,
+    refuse_beside_resume,
+    seconds,
+    time_limit_s,
+)
 
 Data = Annotated[
     str | None, typer.Argument(help="A data set's name, a folder of pictures or an .npz file.  [default: digits]")
@@ -15,13 +28,12 @@ Labels = Annotated[
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.",
+        "or file names and labels in .csv, .tsv or .jsonl.  [default: the recipe's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
-Model = Annotated[str | None, typer.Option(help="The network's name.")]
-Recipe = Annotated[str | None, typer.Option(help="Begin with the settings of this name.")]
-Seed = Annotated[int | None, typer.Option(help="Of everything random.  [default: 0]")]
+Recipe = Annotated[str | None, typer.Option(help="Begin with the settings of this name.  [default: by the data]")]
+Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")]
@@ -43,9 +55,12 @@ def train(
     data_dir: DataDir = None,
     download: Download = False,
     time_limit: TimeLimit = None,
+    checkpoint_every: CheckpointEvery = "60s",
     strict: Strict = False,
 ) -> None:
     """Train LaplaceNet on a data set of which a few labels are shown.
+
+    A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume; its result is the same.
 
     \b
     Recipes: digits, cifar10, cifar100, mini-imagenet, two-moons, pictures.
@@ -56,27 +71,28 @@ def train(
     Examples:
       laplacenet train digits --labels 40
       laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05 --out runs/hundred
+      laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
     from laplacenet.cli.choices import chosen_experiment, in_folder
-    from laplacenet.cli.sitting import fresh_folder, say_outcome, sit_through
+    from laplacenet.cli.sitting import fresh_folder, read_task, say_outcome, sit_through
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
-    from laplacenet.experiments import override, prepare, read_experiment
-    from laplacenet.runtime import InputError, RunFolder, choose_device
+    from laplacenet.experiments import override, read_experiment
+    from laplacenet.runtime import RunFolder, choose_device
     from laplacenet.training import Execution
 
-    execution = Execution(choose_device(device), compile=not no_compile)
-    limit_s = seconds(time_limit)
+    every_s = seconds(checkpoint_every, option="--checkpoint-every")
+    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
+    limit_s = time_limit_s(time_limit)
     if resume is not None:
-        flags = overwrite or strict or None
-        of_a_fresh_run = (data, labels, split_key, model, recipe, settings, seed, out, flags)
-        if any(option is not None for option in of_a_fresh_run):
-            raise InputError("--resume takes all settings from its run folder; leave out those of a fresh run")
+        fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
+        fresh |= {"--recipe": recipe, "--set": settings, "--seed": seed, "--out": out}
+        refuse_beside_resume(fresh | {"--overwrite": overwrite, "--strict": strict})
         folder = RunFolder.open(resume)
-        task = prepare(read_experiment(folder), data_folder=data_dir, download=download)
+        task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
         experiment = chosen_experiment(data, recipe, labels=labels, split_key=split_key, model=model, seed=seed)
         experiment = override(in_folder(experiment, data_dir), settings or [])
-        task = prepare(experiment, download=download)
+        task = read_task(experiment, download=download)
         if strict:
             refuse_skipped(task.dataset.skipped)
         folder = fresh_folder(out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite)
