@@ -106,3 +106,36 @@ def test_the_input_is_left_as_it_was():
     before = given_scores.clone()
     align_to_prior(given_scores, is_labeled, prior, iterations=10)
     assert torch.equal(given_scores, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_class_that_stays_too_rare_however_long_it_grows_leaves_numbers(dtype):
+    scores = torch.rand(20, 3, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    scores[:, 2] = 0
+    scores[0, 2] = 0.1
+    is_labeled = np.zeros(20, dtype=bool)
+    aligned = align_to_prior(scores, is_labeled, np.array([0.3, 0.3, 0.4]), iterations=100_000)
+    assert bool(aligned.isfinite().all())
+    torch.testing.assert_close(aligned.sum(1), torch.ones(20, dtype=dtype))
+    assert aligned[0].argmax() == 2
+    assert (aligned[1:, 2] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_smallest_score_there_is_outlives_every_round(dtype):
+    scores = torch.ones(20, 2, dtype=dtype)
+    scores[:, 1] = 0.1
+    scores[0] = torch.tensor([torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps, 0], dtype=dtype)
+    is_labeled = np.zeros(20, dtype=bool)
+    for iterations in (100, 10_000):
+        aligned = align_to_prior(scores, is_labeled, np.array([0.01, 0.99]), iterations=iterations)
+        assert aligned[0].tolist() == [1, 0]
+        assert bool(aligned.isfinite().all())
+
+
+@given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_rows_may_be_of_any_size_without_a_bit_of_difference(n, n_classes, seed):
+    scores, is_labeled, prior = case(n, n_classes, seed)
+    rows = 2.0 ** np.random.default_rng(seed).integers(-900, 900, size=(n, 1))
+    together = align_to_prior(scores * rows, is_labeled, prior, iterations=30)
+    assert torch.equal(together, align_to_prior(scores, is_labeled, prior, iterations=30))

@@ -140,6 +140,18 @@ def test_too_few_iterations_are_reported():
     assert solution.residual.max() > 1e-8
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_tolerance_that_no_number_can_meet_ends_at_the_solution(seed, dtype):
+    W_normalized = normalize(graph(n=40, d=4, k=3, seed=seed)).to(dtype)
+    Y = some_labels(40, 3)[1].to(dtype)
+    expected = torch.linalg.solve(torch.eye(40, dtype=dtype) - GAMMA * W_normalized.to_dense(), Y)
+    for tol in (1e-19, 1e-30, 1e-160, 1e-200):
+        solution = solve(W_normalized, Y, gamma=GAMMA, tol=tol, max_iterations=2000)
+        assert solution.is_converged
+        torch.testing.assert_close(solution.F, expected)
+
+
 @given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_reported_residual_is_the_true_one(n, n_classes, seed):
     W_normalized = normalize(graph(n=n, seed=seed))

@@ -8,6 +8,7 @@ from laplacenet.graph.arrays import Array, as_floating
 
 SMALLEST_RATIO, LARGEST_RATIO = 0.99, 1.01
 ROUNDS_PER_LOOK = 20  # after so many, rows are sorted again into settled and contested ones
+LARGEST_WEIGHT = 2.0**60  # and the inverse of the smallest: without an end, thousands of rounds would overflow
 
 
 @torch.no_grad()
@@ -19,7 +20,7 @@ def align_to_prior(
     Negative scores count as 0. A row without a positive score says nothing: it is left out of the frequencies and
     becomes the prior. Rows of labeled points are only normalized.
     """
-    positive = as_floating(scores).clamp(min=0)
+    positive = out_of_the_smallest(as_floating(scores).clamp(min=0))
     D = torch.as_tensor(prior, device=positive.device).double()
     D = D / D.sum()
     is_labeled = torch.as_tensor(is_labeled, device=positive.device)
@@ -28,6 +29,12 @@ def align_to_prior(
     deformed = positive * torch.where(is_labeled[:, None], 1, weights.to(positive.dtype))
     normalized = deformed / deformed.sum(1, keepdim=True)
     return torch.where(is_scored[:, None], normalized, D.to(positive.dtype))
+
+
+def out_of_the_smallest(scores: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
+    """The same rows, but those that a weight could round to nothing are larger; a power of two changes no share."""
+    is_tiny = scores.amax(1, keepdim=True) < torch.finfo(scores.dtype).tiny * LARGEST_WEIGHT
+    return torch.where(is_tiny, scores * LARGEST_WEIGHT, scores)
 
 
 def class_weights(
@@ -47,6 +54,7 @@ def class_weights(
             counts = settled.index_add(0, (contested * weights.to(scores.dtype)).argmax(1), ones)
             # x/0 is infinite and meets the clip; 0/0 is a class neither expected nor seen, which stays as it is.
             weights *= (expected / counts).nan_to_num_(1).clamp_(SMALLEST_RATIO, LARGEST_RATIO)
+        weights.clamp_(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)
     return weights
 
 

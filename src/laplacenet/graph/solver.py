@@ -66,7 +66,8 @@ def _conjugate_gradients(
 ) -> Solution:
     F, R, P, A_P = torch.zeros_like(Y), Y.clone(), Y.clone(), torch.empty_like(Y)
     rho = R.square().sum(0)
-    size, target = rho, rho * tol**2
+    # R goes on shrinking when F no longer changes; where its squares would vanish, alpha would be 1/0.
+    size, target = rho, rho * max(tol, torch.finfo(Y.dtype).eps ** 2) ** 2
     n_iterations = torch.zeros((), dtype=torch.int64, device=Y.device)
     for iteration in range(max_iterations):
         is_active = rho > target
