@@ -163,7 +163,32 @@ def test_fewer_unlabeled_images_than_a_batch_wants_still_train(pictures: ImageSe
 def test_with_every_label_given_training_is_supervised(pictures: ImageSet) -> None:
     epochs = small(lambda labels: labels, pictures)
     assert {epoch.phase for epoch in epochs} == {"supervised"}
-    assert epochs[-1].step == 14
+    # as long as epochs over 120 unlabeled pictures: whoever judges each is not asked after every step
+    assert [epoch.step for epoch in epochs] == [8, 14]
+
+
+def test_where_no_label_reaches_anything_the_graph_is_asked_once_an_epoch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors, labels = torch.randn(60, 5, generator=generator), torch.full((60,), -1)
+    labels[:2] = torch.arange(2)
+    config = replace(CONFIG, supervised_passes=0)
+    network = build_model("mlp", n_classes=2, in_channels=5)
+    with torch.no_grad():
+        for parameter in network.body.parameters():
+            parameter.zero_()  # no unit of the hidden layer ever speaks: every embedding is zero
+    method = LaplaceNet(labels, 2, VectorViews(), config, GraphConfig(k=5), 0)
+    epochs = list(train(Run(method, network, vectors, VectorViews(), config, CPU)))
+    assert all(bool(epoch.pseudo_labels.unreachable[2:].all()) for epoch in epochs if epoch.pseudo_labels is not None)
+    assert [(epoch.phase, epoch.step) for epoch in epochs] == [("supervised", step) for step in (3, 6, 9, 12, 14)]
+
+
+def test_one_label_in_one_view_is_enough_for_batch_normalization(pictures: ImageSet) -> None:
+    labels = torch.full((120,), -1)
+    labels[7] = 1
+    run = run_on(pictures, labels, config=replace(CONFIG, n_views=1))
+    network = build_model("patch-cnn", n_classes=3, in_channels=1)
+    epochs = list(train(replace(run, network=network)))
+    assert (epochs[0].phase, epochs[-1].step) == ("supervised", 14)
 
 
 def test_the_baseline_never_looks_at_an_unlabeled_image(pictures: ImageSet) -> None:

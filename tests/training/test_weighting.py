@@ -33,6 +33,10 @@ def test_certainty_is_one_for_a_sure_label_and_zero_for_a_tie() -> None:
     assert torch.allclose(certainty(scores), expected, atol=1e-6)
 
 
+def test_the_only_class_is_certain() -> None:
+    assert certainty(torch.ones(3, 1)).tolist() == [1, 1, 1]
+
+
 def test_classes_weigh_inversely_to_their_size_and_a_balanced_set_weighs_one() -> None:
     assert torch.allclose(class_weights(torch.tensor([0, 1, 2, 0, 1, 2]), 3), torch.ones(3))
     weights = class_weights(torch.tensor([0, 0, 0, 1]), 3)

@@ -129,14 +129,21 @@ class LaplaceNet:
         return iscen_weights(pseudo_labels, self.labels, n_classes=self.n_classes)
 
     def _epoch_steps(self, n_candidates: int) -> int:
-        """⌊n_u/b_u⌋, but never an epoch of no steps."""
-        return max(1, n_candidates // min(self.config.unlabeled_batch_size, max(1, n_candidates)))
+        """⌊n_u/b_u⌋, but never an epoch of no steps.
+
+        Without candidates it is as long as one over all that is unlabeled, or else labeled: a label pass or a test
+        after every single step would take far longer than the steps.
+        """
+        n = n_candidates or len(self.unlabeled) or len(self.labeled)
+        return max(1, n // self.config.unlabeled_batch_size)
 
     def _rows(
         self, plan: EpochPlan, first_step: int, n_steps: int
     ) -> tuple[Int64[np.ndarray, "steps b_l"], Int64[np.ndarray, "steps b_u"]]:
         if plan.phase == "supervised":
-            size = min(self.config.batch_size, len(self.labeled))
+            # batch normalization needs two values: a label that is alone, in one view, comes twice
+            least = 2 if self.config.n_views == 1 else 1
+            size = max(least, min(self.config.batch_size, len(self.labeled)))
             rows = reshuffled_rows(self.labeled, first_step * size, n_steps * size, seed=self.seed, name="supervised")
             return rows.reshape(n_steps, size), np.empty((n_steps, 0), dtype=np.int64)
         size = self.config.labeled_batch_size

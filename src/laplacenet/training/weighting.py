@@ -12,7 +12,8 @@ from laplacenet.graph import PseudoLabels
 def certainty(scores: Float[Tensor, "n C"]) -> Float[Tensor, " n"]:
     """ω_i = 1 − H(ẑ_i)/log C: 1 where one class has all of the score, 0 where all classes share it equally."""
     entropy = -torch.xlogy(scores, scores).sum(dim=1)
-    return (1 - entropy / math.log(scores.shape[1])).clamp(0, 1)
+    most = math.log(max(2, scores.shape[1]))  # a class that is alone is certain: its entropy is 0
+    return (1 - entropy / most).clamp(0, 1)
 
 
 def class_weights(labels: Int64[Tensor, " n"], n_classes: int) -> Float[Tensor, " C"]:
