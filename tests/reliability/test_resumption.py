@@ -150,6 +150,16 @@ def test_other_versions_of_libraries_are_said(data: Path, stopped: RunFolder, ca
     assert f"this run began with torch 1.0 and goes on with {torch.__version__}" in caplog.text
 
 
+def test_another_number_of_threads_on_a_cpu_is_said(
+    data: Path, stopped: RunFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    provenance = stopped.read_sealed("provenance.json")
+    provenance["hardware"]["threads"] = 99
+    stopped.write_sealed("provenance.json", provenance)
+    go(data, stopped.path)
+    assert f"this run began with threads 99 and goes on with {torch.get_num_threads()}" in caplog.text
+
+
 def test_leftovers_of_a_crash_are_cleaned_up_and_other_files_stay(data: Path, stopped: RunFolder) -> None:
     (stopped.path / "final.json.tmp").write_bytes(b"{")
     (stopped.path / "model.safetensors.tmp").write_bytes(b"half")

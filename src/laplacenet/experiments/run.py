@@ -103,9 +103,13 @@ def _history(folder: RunFolder, task: Task) -> dict[str, Any]:
 
 
 def _say_what_changed(history: dict[str, Any], now: dict[str, Any]) -> None:
-    """Only where the same libraries compute on the same kind of device do they give the same bits."""
+    """Only where the same libraries compute on the same kind of device do they give the same bits.
+
+    On a CPU as many threads, too: they share sums among themselves.
+    """
+    is_on_cpu = now["hardware"]["device"] == "cpu"
     for part in ("libraries", "hardware"):
-        for name in ("torch", "numpy", "device"):
+        for name in ("torch", "numpy", "device", "gpu", *(["threads"] if is_on_cpu else [])):
             was, becomes = history.get(part, {}).get(name), now[part].get(name)
             if was != becomes and None not in (was, becomes):
                 log.warning(
