@@ -77,6 +77,7 @@ def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
             input_shape=_shape(shape),
             class_names=_names(names),
             statistics=None if statistics is None else _statistics(statistics, n_channels=shape[0]),
+            temperature=_temperature(found.get("temperature", 1.0)),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{source}: not the description of a model ({_first_line(error)})") from error
@@ -100,6 +101,12 @@ def _statistics(found: dict[str, Any], *, n_channels: int) -> ChannelStatistics:
     if not len(mean) == len(std) == n_channels:
         raise ValueError("its channel statistics do not fit its channels")
     return ChannelStatistics(mean=tuple(mean), std=tuple(std))
+
+
+def _temperature(found: Any) -> float:
+    if not 0 < float(found) < float("inf"):
+        raise ValueError(f"nothing is divided by a temperature of {found!r}")
+    return float(found)
 
 
 def _first_line(error: Exception) -> str:
