@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from references_augment import pillow_view
+from references_augment import pillow_operations, pillow_view
 from sklearn.datasets import load_digits
 
 from laplacenet.augment import AugmentConfig, make_views, normalized, sample_views, strong_views_uint8, vector_views
-from laplacenet.augment.sampling import draw_views, resolve_views
+from laplacenet.augment.operations import APPLY, resolve_magnitudes
+from laplacenet.augment.sampling import MAGNITUDE_RANGES, draw_views, resolve_views
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import InputError, stream
 
@@ -38,6 +39,31 @@ def test_a_view_equals_pillow_from_flip_to_cutout(n_samples: int, shape: tuple[i
     for view, slot in enumerate(slots):
         expected = pillow_view(images[slot], draws, view, pad=config.pad_for(h, w))
         assert torch.equal(ours[view], expected), (view, draws.operations[view], draws.magnitudes[view])
+
+
+def magnitudes_at_ties(name: str, side: int) -> np.ndarray:
+    """Where rounding decides, which draws hit once in millions: the range's ends, nothing, halves of pixels and levels,
+    halves of a fixed-point unit, sines that are fractions, and the numbers of single precision on either side of each.
+    """
+    low, high = np.float32(MAGNITUDE_RANGES[name])
+    some = np.arange(-30, 31)
+    ties = [low, high, 0, 1e-45, -1e-45, 1e-16, -1e-16, *(some + 0.5) / side, *some / side, *(some + 0.5) / 65536]
+    ties += [*np.arange(257) / 256, *np.degrees(np.arcsin(some / 60)), *range(4, 9)]
+    single = np.array(ties, dtype=np.float32)
+    near = np.concatenate([single, np.nextafter(single, np.float32(-99)), np.nextafter(single, np.float32(99))])
+    return np.unique(near[(near >= low) & (near < high)]).astype(np.float64)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (84, 84), (33, 31), (2, 3)])
+@pytest.mark.parametrize("name", sorted(MAGNITUDE_RANGES))
+def test_the_rarest_magnitudes_make_pillows_pixels(name: str, size: tuple[int, int]) -> None:
+    height, width = size
+    magnitudes = magnitudes_at_ties(name, height if name == "translate_y" else width)
+    image = torch.randint(256, (1, 3, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images = image.expand(len(magnitudes), -1, -1, -1)
+    coefficients, factors = resolve_magnitudes(name, magnitudes, height=height, width=width)
+    views = APPLY[name](images, torch.from_numpy(coefficients), torch.from_numpy(factors))
+    assert torch.equal(views, pillow_operations(name, images, torch.from_numpy(magnitudes)))
 
 
 def test_views_of_real_digits_equal_pillow() -> None:

@@ -54,6 +54,19 @@ def test_mix_weights_follow_a_beta_distribution() -> None:
     assert weights.var() == pytest.approx(1 / 8, abs=0.005)  # αβ/((α+β)²(α+β+1))
 
 
+@pytest.mark.parametrize("alpha", [5e-324, 1e-300, 1e-100, 1e-10, 1e-3, 1e10, 1e308])
+def test_mix_weights_stay_numbers_between_zero_and_one_however_small_or_large_alpha_is(alpha: float) -> None:
+    weights = sample_mix_weights(5_000, alpha, stream(0, "mixup"))
+    assert bool(((weights >= 0) & (weights <= 1)).all())
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-45, 1.0])
+def test_a_mix_weight_at_an_end_leaves_one_picture_whole(weight: float) -> None:
+    views, partners = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 1])
+    expected = views if weight == 1 else views[:, partners]
+    assert torch.equal(mix(views, partners, torch.tensor(weight)), expected)
+
+
 def test_partners_are_a_fresh_permutation_each_step() -> None:
     partners = sample_partners(6, 10, stream(0, "mixup"))
     assert all(sorted(row) == list(range(10)) for row in partners.tolist())
