@@ -32,9 +32,9 @@ def align_to_prior(
 
 
 def out_of_the_smallest(scores: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
-    """The same rows, but those that a weight could round to nothing are larger; a power of two changes no share."""
+    """In place, larger rows where a weight could round them to nothing: a power of two changes no share."""
     is_tiny = scores.amax(1, keepdim=True) < torch.finfo(scores.dtype).tiny * LARGEST_WEIGHT
-    return torch.where(is_tiny, scores * LARGEST_WEIGHT, scores)
+    return scores.mul_(torch.where(is_tiny, LARGEST_WEIGHT, 1.0).to(scores.dtype))
 
 
 def class_weights(
