@@ -29,6 +29,12 @@ def test_most_true_neighbors_are_found_and_the_reported_recall_is_right(spread):
     assert found.recall == pytest.approx(recall, abs=0.03)
 
 
+@pytest.mark.parametrize("n_distinct", [1, 50])
+def test_of_many_copies_of_a_point_any_count_as_its_neighbors(n_distinct):
+    X, _ = clustered(6000)
+    assert approximate_neighbors(X[torch.arange(6000) % n_distinct], k=20).recall == 1
+
+
 def test_similarities_are_those_of_the_neighbors_named_best_first():
     X, _ = clustered(6000)
     found = approximate_neighbors(X, k=20)

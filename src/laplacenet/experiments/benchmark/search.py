@@ -12,7 +12,7 @@ from laplacenet.experiments.benchmark.clock import seconds
 from laplacenet.experiments.benchmark.rows import SearchRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import clustered_points
-from laplacenet.graph.approximate import LISTS_PER_ROOT, LLOYD_ITERATIONS, approximate_neighbors, share_found
+from laplacenet.graph.approximate import LISTS_PER_ROOT, LLOYD_ITERATIONS, approximate_neighbors
 from laplacenet.graph.blocked_search import exact_rows
 from laplacenet.runtime import InputError, stream
 
@@ -78,3 +78,8 @@ def without_itself(found: ndarray, points: ndarray) -> ndarray:
     is_itself[~is_itself.any(1), -1] = True
     others: ndarray = found[~is_itself].reshape(len(found), -1)
     return np.ascontiguousarray(others)
+
+
+def share_found(found: Tensor, true: Tensor) -> float:
+    """The recall: which share of the true neighbors is among the found."""
+    return float((found[:, :, None] == true[:, None, :]).any(2).float().mean())
