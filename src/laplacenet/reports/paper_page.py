@@ -97,7 +97,7 @@ def report_content(book: RecordBook, *, epochs: TableView | None) -> dict[str, A
         "figures": figure_views(book),
         "moons": moons_rows(book.moons),
         "runs": [run_row(record) for record in book.records],
-        "n_records": len(book.records) + (book.moons is not None),
+        "n_records": len(book.records) + (book.moons is not None) + (epochs is not None),
     }
 
 
