@@ -22,7 +22,7 @@ from laplacenet.experiments import (
     run_experiment,
     start_run,
 )
-from laplacenet.experiments.run import identity
+from laplacenet.experiments.run import identity, invariance_on_test
 from laplacenet.experiments.run_records import remarks
 from laplacenet.models import Inference, load_model
 from laplacenet.runtime import InputError, RunFolder
@@ -93,6 +93,16 @@ def test_the_result_is_the_last_networks_error_and_the_best_stands_beside_it(unb
     assert (outcome.steps, outcome.n_labeled, outcome.n_epochs) == (12, 9, 6)
     assert outcome.train_invariance is not None
     assert outcome.test_invariance is not None
+
+
+def test_the_invariance_under_weaker_views_is_that_of_views_like_a_labeled_images(unbroken: RunFolder) -> None:
+    experiment = read_experiment(unbroken)
+    weaker = replace(experiment.augment, n_unlabeled_samples=experiment.augment.n_labeled_samples)
+    assert weaker != experiment.augment
+    task = prepare(replace(experiment, augment=weaker))
+    network, _ = load_model(unbroken.path)
+    expected = invariance_on_test(task, Inference(network, task.views.plain))
+    assert read_outcome(unbroken).test_invariance_as_labeled == expected
 
 
 def test_the_saved_model_is_the_one_that_was_judged(unbroken: RunFolder) -> None:

@@ -141,6 +141,12 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     assert epochs_table([on_cpu]) is None
 
 
+def test_the_invariance_under_weaker_views_stands_beside_where_it_is_recorded(tmp_path: Path) -> None:
+    write_record(tmp_path / "results", record_of(headline_with_views(3), test_invariance_as_labeled=0.9487))
+    write_report(tmp_path / "results", tmp_path / "out")
+    assert "; 94.87 under the weaker views" in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_without_a_record_everything_is_not_yet_run(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     page = write_report(tmp_path / "results", tmp_path / "out").read_text()

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet, VectorSet, data_hash
 from laplacenet.evaluation import augmentation_invariance, error_rate, pseudo_label_accuracy
 from laplacenet.experiments.experiment import Experiment
@@ -214,6 +215,7 @@ def _judgments(task: Task, inference: Inference) -> dict[str, Callable[[], float
         "test_error": lambda: error_on_test(task, inference),
         "train_invariance": lambda: invariance_on_train(task, inference),
         "test_invariance": lambda: invariance_on_test(task, inference),
+        "test_invariance_as_labeled": lambda: invariance_on_test_as_labeled(task, inference),
     }
 
 
@@ -271,20 +273,34 @@ def error_on_test(task: Task, inference: Inference) -> float | None:
 
 def invariance_on_train(task: Task, inference: Inference) -> float | None:
     """V_Z; None where there are no images with known labels."""
-    return _invariance(task, task.dataset.train, task.true_labels, inference=inference)
+    augment = task.experiment.augment
+    return _invariance(task, task.dataset.train, task.true_labels, inference=inference, augment=augment)
 
 
 def invariance_on_test(task: Task, inference: Inference) -> float | None:
-    return _invariance(task, task.dataset.test, task.test_labels, inference=inference)
+    augment = task.experiment.augment
+    return _invariance(task, task.dataset.test, task.test_labels, inference=inference, augment=augment)
+
+
+def invariance_on_test_as_labeled(task: Task, inference: Inference) -> float | None:
+    """Under views of labeled images, which have fewer samples of RandAugment."""
+    augment = task.experiment.augment
+    weaker = dataclasses.replace(augment, n_unlabeled_samples=augment.n_labeled_samples)
+    return _invariance(task, task.dataset.test, task.test_labels, inference=inference, augment=weaker)
 
 
 def _invariance(
-    task: Task, part: ImageSet | VectorSet | None, labels: Tensor | None, *, inference: Inference
+    task: Task,
+    part: ImageSet | VectorSet | None,
+    labels: Tensor | None,
+    *,
+    inference: Inference,
+    augment: AugmentConfig,
 ) -> float | None:
     if not isinstance(part, ImageSet) or labels is None or not bool((labels >= 0).any()):
         return None
     image_set = dataclasses.replace(part, labels=labels, class_names=task.class_names)
-    return augmentation_invariance(inference, image_set, task.experiment.augment, seed=task.experiment.seed)
+    return augmentation_invariance(inference, image_set, augment, seed=task.experiment.seed)
 
 
 def _timed(epochs: Iterator[Epoch]) -> Iterator[tuple[Epoch, float]]:

@@ -53,7 +53,11 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`final.json`. The result is `test_error`, that of the last network; the best on test is shown beside it only."""
+    """`final.json`. The result is `test_error`, that of the last network; the best on test is shown beside it only.
+
+    The invariances are those under views of unlabeled images; `test_invariance_as_labeled` is that under the weaker
+    views of labeled ones, for the paper does not say which it judges by. Older records do not have it.
+    """
 
     steps: int
     n_labeled: int
@@ -68,6 +72,7 @@ class Outcome:
     label_s: float
     compile_s: float
     median_step_s: float | None
+    test_invariance_as_labeled: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

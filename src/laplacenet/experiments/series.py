@@ -21,6 +21,10 @@ def invariance_on_test(record: Record) -> float | None:
     return _percent(record.outcome.test_invariance)
 
 
+def invariance_on_test_as_labeled(record: Record) -> float | None:
+    return _percent(record.outcome.test_invariance_as_labeled)
+
+
 def invariance_on_train(record: Record) -> float | None:
     return _percent(record.outcome.train_invariance)
 
