@@ -64,8 +64,7 @@ def train(
 
     \b
     Recipes: digits, cifar10, cifar100, mini-imagenet, two-moons, pictures.
-    Settings: --set train.steps=500, --set graph.k=20, --set augment.flip=off, …;
-    the baseline without pseudo-labels is --set train.label_source=none.
+    Settings: --set graph.k=20, …; no pseudo-labels: --set train.label_source=none.
 
     \b
     Examples:
@@ -98,6 +97,5 @@ def train(
         folder = fresh_folder(out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite)
         if task.dataset.skipped:
             write_skipped(folder.path / SKIPPED, task.dataset.skipped)
-    outcome = sit_through(task, folder, execution=execution, limit_s=limit_s)
-    if outcome is not None:
+    if (outcome := sit_through(task, folder, execution=execution, limit_s=limit_s)) is not None:
         say_outcome(outcome, folder)
