@@ -2,11 +2,10 @@
 
 import dataclasses
 import itertools
+import math
 import statistics
 
 import torch
-from jaxtyping import Int64
-from torch import Tensor
 
 from laplacenet.experiments.benchmark.rows import EpochRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
@@ -29,14 +28,14 @@ def variants() -> tuple[Cell, ...]:
 def measure_epochs(variant: Cell, settings: BenchSettings, execution: Execution) -> EpochRow:
     """Training itself, from the graph's first labels on; the first epoch compiles and warms up and is not counted."""
     torch.compiler.reset()
-    run, n_steps = _training(variant.experiment, settings, execution)
-    epochs = list(train(run))
+    in_one_piece = dataclasses.replace(execution, checkpoint_every_s=math.inf)
+    epochs = list(train(_training(variant.experiment, settings, in_one_piece)))
     ends = [epoch.elapsed_s for epoch in epochs]
     return EpochRow(
         variant=variant.row,
         model=settings.epoch_model,
         n_images=settings.epoch_images,
-        n_steps=n_steps,
+        n_steps=epochs[1].n_steps,
         epoch_s=statistics.median(after - before for before, after in itertools.pairwise(ends)),
         label_s=statistics.median(epoch.label_s for epoch in epochs[1:]),
         published_ratio=_published_ratio(variant),
@@ -44,16 +43,16 @@ def measure_epochs(variant: Cell, settings: BenchSettings, execution: Execution)
     )
 
 
-def _training(experiment: Experiment, settings: BenchSettings, execution: Execution) -> tuple[Run, int]:
-    """The variant's run over synthetic images without a supervised start, and the steps of one of its epochs."""
+def _training(experiment: Experiment, settings: BenchSettings, execution: Execution) -> Run:
+    """The variant's run over synthetic images, as many epochs as are measured and one before; no supervised start."""
     images, classes = patterned_images(settings.epoch_images, SIDE, n_classes=settings.n_classes)
     is_labeled = torch.arange(len(images)) < min(settings.n_labeled, len(images) // 2)
-    n_steps = max(1, int((~is_labeled).sum()) // experiment.train.unlabeled_batch_size)
-    steps = n_steps * (1 + settings.epoch_repeats)
+    epoch_steps = max(1, int((~is_labeled).sum()) // experiment.train.unlabeled_batch_size)
+    steps = epoch_steps * (1 + settings.epoch_repeats)
     config = dataclasses.replace(experiment.train, steps=steps, supervised_passes=0)
     views = ImageViews(experiment.augment, CIFAR_STATISTICS, height=SIDE, width=SIDE)
     method = LaplaceNet(
-        labels=_visible(classes, is_labeled),
+        labels=torch.where(is_labeled, classes, -1),
         n_classes=settings.n_classes,
         views=views,
         config=config,
@@ -61,11 +60,7 @@ def _training(experiment: Experiment, settings: BenchSettings, execution: Execut
         seed=0,
     )
     network = build_model(settings.epoch_model, n_classes=settings.n_classes)
-    return Run(method, network, images, views, config, execution), n_steps
-
-
-def _visible(classes: Int64[Tensor, " n"], is_labeled: Tensor) -> Int64[Tensor, " n"]:
-    return torch.where(is_labeled, classes, -1)
+    return Run(method, network, images, views, config, execution)
 
 
 def _published_ratio(variant: Cell) -> float:
