@@ -3,16 +3,20 @@
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from references_experiments import TINY, write_tiny_data
+from references_experiments import TINY, record_of, write_tiny_data
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
-from laplacenet.experiments.records import read_records
+from laplacenet.experiments.claim_rules import headline_with_views
+from laplacenet.experiments.plan import SHORT_STEPS, whole_plan
+from laplacenet.experiments.records import read_records, write_record
+from laplacenet.experiments.reproduce import Places, planned_jobs
 from laplacenet.models.network import Network
 from laplacenet.runtime import InputError, RunError
 from laplacenet.training import Position, save_checkpoint
@@ -43,6 +47,20 @@ def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: 
     (headline,) = (line for line in shown.splitlines() if "31.64" in line)
     assert headline.split() == ["cifar100/4000", "LaplaceNet", "31.64", "±", "0.02", "16", "min", "20", "s", "-"]
     assert "not measured" in shown
+
+
+def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: Path) -> None:
+    write_record(tmp_path, record_of(headline_with_views(3), test_error=0.3116))
+    with_other_settings = record_of(headline_with_views(1), base_steps=SHORT_STEPS, test_error=0.5)
+    key = replace(with_other_settings.key, overrides=("train.lr=0.1",))
+    write_record(tmp_path, replace(with_other_settings, key=key))
+    first, *others, _, total = laplacenet("reproduce", "all", "--list", "--results", tmp_path).splitlines()
+    n_planned = len(planned_jobs(whole_plan(), Places()))
+    assert first.split()[:6] == ["1", "cifar100-4000/13-cnn/laplacenet", "split", "0", "250000", "steps"]
+    assert first.endswith("31.16 %")
+    assert len(others) == n_planned - 1
+    assert all(line.endswith(" -") for line in others)
+    assert total.startswith(f"{n_planned} runs in the order of what they are worth: 1 recorded, {n_planned - 1} to do")
 
 
 def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tmp_path: Path) -> None:

@@ -167,11 +167,11 @@ def test_experiments_are_compared_on_the_splits_and_schedule_that_both_have() ->
         *(record_of(HEADLINE, split=split, base_steps=25_000) for split in (0, 1, 2)),
         *(record_of(one, split=split, base_steps=25_000) for split in (1, 2, 3)),
     ]
-    pair = RecordBook(records).together([HEADLINE, one])
+    (pair,) = RecordBook(records).together([HEADLINE, one])
     assert pair is not None
     assert [series.base_steps for series in pair] == [25_000, 25_000]
     assert [series.splits for series in pair] == [{1, 2}, {1, 2}]
-    assert RecordBook(records[:1]).together([HEADLINE, one]) is None
+    assert RecordBook(records[:1]).together([HEADLINE, one]) == []
 
 
 def test_a_diverged_run_has_no_error_to_average() -> None:

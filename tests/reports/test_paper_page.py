@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from references_experiments import record_of
 
-from laplacenet.experiments.benchmark import EpochRow
+from laplacenet.experiments.benchmark import EpochRow, newest_side_by_side
 from laplacenet.experiments.benchmark import Record as BenchRecord
 from laplacenet.experiments.benchmark import write_record as write_bench_record
 from laplacenet.experiments.claim_rules import experiment_in, headline_with_views
 from laplacenet.experiments.claims import numbers, statements
 from laplacenet.experiments.published import TABLES
+from laplacenet.experiments.recipes import find_recipe
 from laplacenet.experiments.records import Record, write_record
 from laplacenet.experiments.series import RecordBook
-from laplacenet.reports.epoch_table import epochs_table
-from laplacenet.reports.paper_figures import figure_3, figure_4
+from laplacenet.reports.paper_figures import comparable, error_curves, figure_4
 from laplacenet.reports.paper_page import headline, plain_cell, unbroken, write_report
 from laplacenet.reports.tables import paper_tables
 from laplacenet.runtime import InputError, write_json
@@ -67,7 +67,9 @@ def test_the_page_shows_every_table_figure_and_claim(results: Path, tmp_path: Pa
     for table in TABLES:
         assert f">{table.title}</h3>" in page
     assert page.count('class="verdict"') == len(statements()) + len(numbers())
-    assert page.count("<svg") == 2
+    drawn = re.findall(r'<figure role="img" aria-label="([^:]+):', page)
+    assert drawn == ["Table VIII", "Figure 3", "Figure 4", "Figure 4"]
+    assert page.count("<svg") == len(drawn)
     assert "data:image/png;base64," in page
     assert "31.50 ± 0.10" in page.replace("\u00a0", " ")
     assert "n = 3, 250 000 steps" in page.replace("\u00a0", " ")
@@ -138,7 +140,7 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     (row,) = (line for line in markdown.splitlines() if line.startswith("| batch × 3 | 1.63"))
     assert f"**{(1.5 / 306) / (2.0 / 920):.2f}** (306 steps)" in row
     assert "**1.50** (306 steps)" in row
-    assert epochs_table([on_cpu]) is None
+    assert newest_side_by_side([on_cpu]) is None
 
 
 def test_the_invariance_under_weaker_views_stands_beside_where_it_is_recorded(tmp_path: Path) -> None:
@@ -184,12 +186,32 @@ def test_mini_imagenet_is_not_run_and_other_methods_neither() -> None:
 
 def test_figures_wait_for_what_they_compare() -> None:
     records = sample_records()
-    assert figure_3(RecordBook(records)) is not None
-    assert figure_3(RecordBook(records[:4])) is None
+    assert error_curves(RecordBook(records), find_recipe("figure-3")) is not None
+    assert error_curves(RecordBook(records[:4]), find_recipe("figure-3")) is None
     figure = figure_4(RecordBook(records))
     assert figure is not None
     assert len(figure.axes) == 3
     assert figure_4(RecordBook(records[:3])) is None
+
+
+def test_curves_are_drawn_under_the_schedule_that_most_rows_share() -> None:
+    rows = comparable(RecordBook(sample_records()), find_recipe("figure-4").cells)
+    assert {(row, series.base_steps) for row, series in rows.items()} == {
+        (row, 25_000) for row in ("× 1", "samples × 3", "samples × 5", "batch × 3", "steps × 5")
+    }
+    figure = error_curves(RecordBook(sample_records()), find_recipe("figure-4"))
+    assert figure is not None
+    (axis,) = figure.axes
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == [
+        *("× 1: 44.00", "samples × 3: 42.00", "samples × 5: 40.00", "batch × 3: 46.00", "steps × 5: diverged"),
+    ]
+
+
+def test_figure_4_draws_what_has_two_points() -> None:
+    records = [record for record in sample_records() if record.diverged_at_step is None]
+    figure = figure_4(RecordBook(records))
+    assert figure is not None
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["samples", "batch"]
 
 
 def test_the_headline_shows_what_is_recorded_and_only_that() -> None:

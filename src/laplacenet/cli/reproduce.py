@@ -54,14 +54,18 @@ def reproduce(
     \b
     Examples:
       laplacenet reproduce --list
+      laplacenet reproduce all --list
       laplacenet reproduce table-3 --cell cifar100/4000 --splits 0-4 --data DIR --split-file FILE
       laplacenet reproduce figure-3 --steps 25000 --for 9m
       laplacenet reproduce all --for 25m --split-file cifar10=FILE --split-file cifar100=FILE
     """
-    from laplacenet.cli.reproduction import Asked, list_cells, reproduce_figure_2, work_through
+    from laplacenet.cli.reproduction import ALL, Asked, list_cells, list_plan, reproduce_figure_2, work_through
     from laplacenet.runtime import InputError, choose_device
     from laplacenet.training import Execution
 
+    if show and name == ALL:
+        list_plan(results=results)
+        return
     if show:
         list_cells(name, results=results)
         return

@@ -10,6 +10,7 @@ from laplacenet.cli.progress import Watch, display_for
 from laplacenet.cli.sitting import told_how_to_go_on
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments.costs import MEASURED_ON, cost_s
+from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.moons_record import FOLDER, RECORD
 from laplacenet.experiments.plan import whole_plan
 from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
@@ -50,6 +51,25 @@ class Asked:
     results: Path
 
 
+def list_plan(*, results: Path) -> None:
+    """The runs of `all` in their order; one that is recorded shows what came out, on whichever kind of split."""
+    records = read_records(results) if results.is_dir() else []
+    errors = {
+        (record.key.name, record.key.split, record.key.base_steps): percent(record.outcome.test_error)
+        for record in records
+        if not record.key.overrides
+    }
+    jobs = planned_jobs(whole_plan(), Places())
+    keys = [(job.key.name, job.key.split, job.key.base_steps) for job in jobs]
+    for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
+        name, split, steps = key
+        known = errors.get(key, "-")
+        typer.echo(f"{number:>4}  {name:<68} split {split}  {steps:>6} steps  {_cost(job.experiment):<13} {known}")
+    todo = [job for job, key in zip(jobs, keys, strict=True) if key not in errors]
+    typer.echo(f"\n{len(jobs)} runs in the order of what they are worth: {len(jobs) - len(todo)} recorded,", nl=False)
+    typer.echo(f" {len(todo)} to do{_estimate(todo)}; figure-2, seconds on a CPU, is made before them")
+
+
 def list_cells(name: str | None, *, results: Path) -> None:
     book = RecordBook(read_records(results) if results.is_dir() else [])
     if name in (None, FIGURE_2):
@@ -60,16 +80,16 @@ def list_cells(name: str | None, *, results: Path) -> None:
         recipe = find_recipe(recipe_name)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
         for cell in recipe.cells:
-            published = "" if cell.published is None else str(cell.published)
+            published, cost = "" if cell.published is None else str(cell.published), _cost(cell.experiment)
             typer.echo(
-                f"  {cell.column:<20} {cell.row:<32} {published:<14} {_cost(cell):<13} {_recorded(cell, book)}".rstrip()
+                f"  {cell.column:<20} {cell.row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip()
             )
         typer.echo("")
     typer.echo(f"published number · time of one run with the paper's schedule on {MEASURED_ON} · what is recorded")
 
 
-def _cost(cell: Cell) -> str:
-    cost = cost_s(cell.experiment)
+def _cost(experiment: Experiment) -> str:
+    cost = cost_s(experiment)
     return "not measured" if cost is None else duration(cost)
 
 

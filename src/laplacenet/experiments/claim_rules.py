@@ -8,7 +8,7 @@ from laplacenet.experiments.figure_two import METHODS
 from laplacenet.experiments.published import LAPLACENET, PublishedTable
 from laplacenet.experiments.recipes import find_recipe
 from laplacenet.experiments.records import Record
-from laplacenet.experiments.series import Measure, RecordBook, invariance_on_test, last_error, step_ms
+from laplacenet.experiments.series import Measure, RecordBook, invariance_on_test, last_error
 from laplacenet.experiments.variants import laplacenet, with_views
 from laplacenet.experiments.verdicts import (
     MISSING,
@@ -101,9 +101,8 @@ def alike_invariance(book: RecordBook, views: Named, batch: Named) -> Part:
     found = measured(book, [views, batch], invariance_on_test)
     if found is None:
         return MISSING
-    means, series, text = found
-    is_alike = abs(means[0].mean - means[1].mean) <= SIMILAR_INVARIANCE
-    return Part(is_alike, series.is_full, f"invariance of {text} ({schedule(series)})")
+    is_alike = abs(found.means[0].mean - found.means[1].mean) <= SIMILAR_INVARIANCE
+    return Part(is_alike, found.series.is_full, f"invariance of {found.text()}")
 
 
 def no_better(book: RecordBook, larger: Named, base: Named) -> Part:
@@ -111,46 +110,42 @@ def no_better(book: RecordBook, larger: Named, base: Named) -> Part:
     found = measured(book, [larger, base], last_error)
     if found is None:
         return MISSING
-    means, series, text = found
-    holds = means[1].mean - means[0].mean <= noise_of(means, "error")
-    return Part(holds, series.is_full, f"{text} ({schedule(series)})")
+    holds = found.means[1].mean - found.means[0].mean <= noise_of(found.means, "error")
+    return Part(holds, found.series.is_full, found.text())
 
 
 def less_than(book: RecordBook, without: Named, base: Named, *, bound: float) -> Part:
     found = measured(book, [without, base], last_error)
     if found is None:
         return MISSING
-    means, series, text = found
-    return Part(means[0].mean - means[1].mean < bound, series.is_full, f"{text} ({schedule(series)})")
+    return Part(found.means[0].mean - found.means[1].mean < bound, found.series.is_full, found.text())
 
 
 def gains_shrink(book: RecordBook, named: Sequence[Named]) -> Part:
     found = measured(book, named, last_error)
     if found is None:
         return MISSING
-    (one, three, five), series, text = found
+    one, three, five = found.means
     lead = (one.mean - three.mean) - (three.mean - five.mean)
-    holds = None if abs(lead) <= noise_of([one, three, five], "error") else lead > 0
-    note = "" if holds is not None else ", within the noise"
-    return Part(holds, series.is_full, f"{text} ({schedule(series)}{note})")
+    holds = None if abs(lead) <= noise_of(found.means, "error") else lead > 0
+    return Part(holds, found.series.is_full, found.text("" if holds is not None else ", within the noise"))
 
 
 def levels_off(book: RecordBook, five: Named, ten: Named) -> Part:
     errors, invariances = (measured(book, [five, ten], measure) for measure in (last_error, invariance_on_test))
     if errors is None or invariances is None:
         return MISSING
-    gain = errors[0][0].mean - errors[0][1].mean
-    change = abs(invariances[0][0].mean - invariances[0][1].mean)
-    series = errors[1]
-    text = f"error of {errors[2]}; invariance of {invariances[2]} ({schedule(series)})"
-    return Part(gain <= SMALL_GAIN and change <= SIMILAR_INVARIANCE, series.is_full, text)
+    gain = errors.means[0].mean - errors.means[1].mean
+    change = abs(invariances.means[0].mean - invariances.means[1].mean)
+    text = f"error of {errors.text()}; invariance of {invariances.text()}"
+    return Part(gain <= SMALL_GAIN and change <= SIMILAR_INVARIANCE, errors.series.is_full, text)
 
 
 def diverges(book: RecordBook, longer: Named, base: Named) -> Part:
     together = book.together([longer.experiment, base.experiment])
-    if together is None:
+    if not together:
         return MISSING
-    series, plain = together[0], together[1].spread(last_error)
+    series, plain = together[0][0], together[0][1].spread(last_error)
     if series.n_diverged:
         text = f"{longer.name}: {series.n_diverged} of {len(series.records)} runs diverged ({schedule(series)})"
         return Part(True, series.is_full, text)
@@ -162,43 +157,40 @@ def diverges(book: RecordBook, longer: Named, base: Named) -> Part:
     return Part(holds, series.is_full, f"{longer.name} {spread.mean:.2f}, × 1 {plain.mean:.2f} ({schedule(series)})")
 
 
-def _times(book: RecordBook, named: Sequence[Named]) -> tuple[list[float], Part] | None:
-    """Milliseconds a step, all included but compilation; only runs of one kind of machine can be compared."""
-    together = book.together([one.experiment for one in named])
-    found = measured(book, named, step_ms)
-    if together is None or found is None:
+def _times(book: RecordBook, variants: Sequence[str]) -> tuple[list[float], str] | None:
+    """Shares of the baseline's time for equally many steps, measured in one process."""
+    if book.epochs is None:
         return None
-    machines = {str(record.provenance.get("hardware")) for series in together for record in series.records}
-    means, series, _ = found
-    text = ", ".join(f"{one.name} {spread.mean:.2f} ms a step" for one, spread in zip(named, means, strict=True))
-    if len(machines) > 1:
+    known = [share for variant in variants if (share := book.epochs.relative(variant)) is not None]
+    if len(known) < len(variants):
         return None
-    return [spread.mean for spread in means], Part(None, series.is_full, f"{text} ({schedule(series)})")
+    text = ", ".join(f"{variant} {share:.2f}" for variant, share in zip(variants, known, strict=True))
+    return known, f"{text} of the baseline's time (in one process, {book.epochs.machine})"
 
 
-def same_time(book: RecordBook, samples: Named, batch: Named) -> Part:
-    found = _times(book, [samples, batch])
+def same_time(book: RecordBook, first: str, second: str) -> Part:
+    found = _times(book, [first, second])
     if found is None:
         return MISSING
-    (first, second), part = found
-    return Part(abs(first - second) <= SIMILAR_TIME * max(first, second), part.is_full, part.text)
+    (one, other), text = found
+    return Part(abs(one - other) <= SIMILAR_TIME * max(one, other), is_full=True, text=text)
 
 
-def is_faster(book: RecordBook, fast: Named, slow: Named) -> Part:
+def is_faster(book: RecordBook, fast: str, slow: str) -> Part:
     found = _times(book, [fast, slow])
     if found is None:
         return MISSING
-    (first, second), part = found
-    is_open = abs(first - second) <= TIME_NOISE * second
-    return Part(None if is_open else first < second, part.is_full, part.text)
+    (one, other), text = found
+    is_open = abs(one - other) <= TIME_NOISE * other
+    return Part(None if is_open else one < other, is_full=True, text=text)
 
 
-def small_share(book: RecordBook, base: Named, without: Named) -> Part:
-    found = _times(book, [base, without])
+def small_share(book: RecordBook, without: str) -> Part:
+    found = _times(book, [without])
     if found is None:
         return MISSING
-    (first, second), part = found
-    return Part(first - second <= SMALL_SHARE * first, part.is_full, part.text)
+    (share,), text = found
+    return Part(1 - share <= SMALL_SHARE, is_full=True, text=text)
 
 
 def laplacenet_in(recipe: str, column: str) -> Named:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from laplacenet.evaluation import mean_and_std
+from laplacenet.experiments.benchmark import SideBySide
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.moons_record import MoonsRecord
 from laplacenet.experiments.records import Record
@@ -92,8 +93,10 @@ class RecordBook:
     made with other settings under the same name does not.
     """
 
-    def __init__(self, records: Iterable[Record], *, moons: MoonsRecord | None = None) -> None:
-        self.records, self.moons = tuple(records), moons
+    def __init__(
+        self, records: Iterable[Record], *, moons: MoonsRecord | None = None, epochs: SideBySide | None = None
+    ) -> None:
+        self.records, self.moons, self.epochs = tuple(records), moons, epochs
 
     def series(self, experiment: Experiment) -> list[Series]:
         """What is recorded of an experiment, the paper's schedule first, then the longest, published splits first."""
@@ -104,15 +107,15 @@ class RecordBook:
         found = [Series(*key, records=_by_split(group)) for key, group in groups.items()]
         return sorted(found, key=_preference, reverse=True)
 
-    def together(self, experiments: Sequence[Experiment]) -> list[Series] | None:
-        """The experiments' series under the best schedule that all have runs of, on the splits that all have."""
+    def together(self, experiments: Sequence[Experiment]) -> list[list[Series]]:
+        """The experiments' series under each schedule that all have runs of, the best first, on the splits all have."""
         by_key = [{(s.base_steps, s.split_source): s for s in self.series(experiment)} for experiment in experiments]
-        shared = [key for key in by_key[0] if all(key in found for found in by_key)]
-        for key in shared:
-            splits = set.intersection(*(found[key].splits for found in by_key))
-            if splits:
-                return [found[key].on(splits) for found in by_key]
-        return None
+        shared = []
+        for key in by_key[0]:
+            if all(key in found for found in by_key):
+                splits = set.intersection(*(found[key].splits for found in by_key))
+                shared += [[found[key].on(splits) for found in by_key]] if splits else []
+        return shared
 
 
 def is_of(record: Record, experiment: Experiment) -> bool:

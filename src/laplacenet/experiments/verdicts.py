@@ -52,6 +52,25 @@ class Named:
     experiment: Experiment
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The experiments' means under the best schedule that they share, and under the shorter ones that they share."""
+
+    names: tuple[str, ...]
+    means: tuple[Spread, ...]
+    series: Series
+    shorter: tuple[tuple[Series, tuple[Spread, ...]], ...]
+
+    def text(self, note: str = "") -> str:
+        """Where the paper's schedule is missing, the shorter ones show where the numbers are going."""
+        shown = ", ".join(f"{name} {spread.mean:.2f}" for name, spread in zip(self.names, self.means, strict=True))
+        earlier = "".join(
+            f"; {', '.join(f'{spread.mean:.2f}' for spread in means)} with {steps_of(series)}"
+            for series, means in ([] if self.series.is_full else self.shorter)
+        )
+        return f"{shown} ({schedule(self.series)}{note}{earlier})"
+
+
 MISSING = Part(None, is_full=False, text="")
 Judge = Callable[[RecordBook], Finding]
 
@@ -72,9 +91,12 @@ def decide(parts: Sequence[Part]) -> Finding:
 
 def schedule(series: Series) -> str:
     """n runs, steps, and whose splits: what must be known beside any mean."""
-    steps = f"{series.base_steps:,}".replace(",", " ")
     drawn = "" if series.split_source == "published" else ", drawn splits"
-    return f"n = {len(series.records)}, {steps} steps{drawn}"
+    return f"n = {len(series.records)}, {steps_of(series)}{drawn}"
+
+
+def steps_of(series: Series) -> str:
+    return f"{series.base_steps:,} steps".replace(",", " ")
 
 
 def difference(
@@ -84,24 +106,25 @@ def difference(
     found = measured(book, [larger, smaller], measure)
     if found is None:
         return MISSING
-    means, series, text = found
-    gap, noise = means[0].mean - means[1].mean, noise_of(means, kind)
+    gap, noise = found.means[0].mean - found.means[1].mean, noise_of(found.means, kind)
     holds = None if abs(gap) <= noise else gap > 0
     open_note = "" if holds is not None else f", within the noise of {noise:.2f}"
-    return Part(holds, series.is_full, f"{text} ({schedule(series)}{open_note})")
+    return Part(holds, found.series.is_full, found.text(open_note))
 
 
-def measured(book: RecordBook, named: Sequence[Named], measure: Measure) -> tuple[list[Spread], Series, str] | None:
-    """The experiments' means under the best schedule they share; None unless every one has a number."""
-    together = book.together([one.experiment for one in named])
-    if together is None:
+def measured(book: RecordBook, named: Sequence[Named], measure: Measure) -> Comparison | None:
+    """The experiments' means under the best schedule that gives every one a number; None where there is none."""
+    found = []
+    for together in book.together([one.experiment for one in named]):
+        spreads = [series.spread(measure) for series in together]
+        known = tuple(spread for spread in spreads if spread is not None)
+        if len(known) == len(named):
+            found.append((together[0], known))
+    if not found:
         return None
-    spreads = [series.spread(measure) for series in together]
-    known = [spread for spread in spreads if spread is not None]
-    if len(known) < len(named):
-        return None
-    text = ", ".join(f"{one.name} {spread.mean:.2f}" for one, spread in zip(named, known, strict=True))
-    return known, together[0], text
+    (best, means), *others = found
+    shorter = [(series, spreads) for series, spreads in others if series.split_source == best.split_source]
+    return Comparison(tuple(one.name for one in named), means, best, tuple(shorter))
 
 
 def noise_of(means: Sequence[Spread], kind: str) -> float:

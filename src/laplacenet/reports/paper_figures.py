@@ -1,4 +1,4 @@
-"""The paper's figures from records: error curves of Figure 3, views against batch size of Figure 4."""
+"""The paper's figures from records: error along the way (Figure 3), views against batch size (Figure 4)."""
 
 import io
 import re
@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laplacenet.experiments.recipes import Cell, find_recipe
+from laplacenet.experiments.recipes import Cell, Recipe, find_recipe
 from laplacenet.experiments.series import (
     Measure,
     RecordBook,
@@ -18,9 +18,9 @@ from laplacenet.experiments.series import (
     invariance_on_train,
     last_error,
 )
-from laplacenet.experiments.verdicts import schedule
+from laplacenet.experiments.verdicts import schedule, steps_of
+from laplacenet.reports.style import FIRST_COLORS
 
-GRAPH_COLOR, NETWORK_COLOR, STEPS_COLOR = "#0f8b8d", "#d9822b", "#8a63d2"
 INK = "#010203"  # replaced by the page's own text color where the drawing is part of the page
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -36,6 +36,7 @@ STYLE: Any = {
     "legend.frameon": False,
 }
 FACTORS = (1, 3, 5)
+SCALED = ("samples", "batch", "steps")
 PANELS: tuple[tuple[str, Measure], ...] = (
     ("top-1 error, %", last_error),
     ("invariance on test data, %", invariance_on_test),
@@ -43,46 +44,52 @@ PANELS: tuple[tuple[str, Measure], ...] = (
 )
 
 
-def figure_3(book: RecordBook) -> Figure | None:
-    """Top-1 error against the step, labels from the graph and from the network; None until both are recorded."""
-    recipe = find_recipe("figure-3")
-    panels = []
-    for column in recipe.columns():
-        cells = recipe.cells_in(column)
-        together = book.together([cell.experiment for cell in cells])
-        if together is not None:
-            panels.append((column, cells, together))
+def error_curves(book: RecordBook, recipe: Recipe) -> Figure | None:
+    """Top-1 error against the step, a line for every run, a panel for every column; None until two can be compared."""
+    panels = {column: comparable(book, recipe.cells_in(column)) for column in recipe.columns()}
+    panels = {column: rows for column, rows in panels.items() if len(rows) > 1}
     if not panels:
         return None
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained")
+        figure = Figure(figsize=(max(6.0, 4.6 * len(panels)), 3.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axis, (column, cells, together) in zip(axes, panels, strict=True):
-            _draw_curves(axis, cells, together)
-            axis.set_title(f"{column}  ({schedule(together[0])})", fontsize=9)
+        for axis, (column, rows) in zip(axes, panels.items(), strict=True):
+            for (row, series), color in zip(rows.items(), FIRST_COLORS, strict=False):
+                _draw_runs(axis, row, series, color=color)
+            axis.set_title(f"{column}  ({schedule(next(iter(rows.values())))})", fontsize=9)
+            axis.set_xlabel("optimization step")
+            axis.set_ylabel("top-1 error, %")
+            axis.legend(fontsize=8)
         return figure
 
 
-def _draw_curves(axis: Axes, cells: Sequence[Cell], together: Sequence[Series]) -> None:
-    for cell, series, color in zip(cells, together, (GRAPH_COLOR, NETWORK_COLOR), strict=True):
-        for number, record in enumerate(series.records):
-            points = [(point.step, 100 * point.test_error) for point in record.curve if point.test_error is not None]
-            label = cell.row if number == 0 else None
-            axis.plot([step for step, _ in points], [error for _, error in points], color=color, lw=1.4, label=label)
-    axis.set_xlabel("optimization step")
-    axis.set_ylabel("top-1 error, %")
-    axis.legend()
+def comparable(book: RecordBook, cells: Sequence[Cell]) -> dict[str, Series]:
+    """The rows that were run under one schedule: the one that most were, the best of those."""
+    by_schedule: dict[tuple[int, str], dict[str, Series]] = {}
+    for cell in cells:
+        for series in book.series(cell.experiment):
+            by_schedule.setdefault((series.base_steps, series.split_source), {})[cell.row] = series
+    ranked = sorted(by_schedule.items(), key=lambda item: (len(item[1]), *item[0]))
+    return ranked[-1][1] if ranked else {}
+
+
+def _draw_runs(axis: Axes, row: str, series: Series, *, color: str) -> None:
+    spread = series.spread(last_error)
+    for number, record in enumerate(series.records):
+        points = [(point.step, 100 * point.test_error) for point in record.curve if point.test_error is not None]
+        label = None if number else f"{row}: {'diverged' if spread is None else spread}"
+        axis.plot([step for step, _ in points], [error for _, error in points], color=color, lw=1.4, label=label)
 
 
 def figure_4(book: RecordBook) -> Figure | None:
     """Error and invariance with 1, 3 and 5 times the views, the batch or the steps; None until two can be compared."""
-    found = _scaled(book)
-    if not any(len(lines) > 1 for lines in found.values()):
+    found = {what: lines for what, lines in _scaled(book).items() if len(lines) > 1}
+    if not found:
         return None
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 3.4), layout="constrained")
         for axis, (name, measure) in zip(figure.subplots(1, 3), PANELS, strict=True):
-            for (what, color), lines in zip(_kinds(), found.values(), strict=True):
+            for (what, lines), color in zip(found.items(), FIRST_COLORS, strict=False):
                 known = [(factor, spread) for factor, series in lines if (spread := series.spread(measure))]
                 axis.errorbar(
                     [factor for factor, _ in known],
@@ -96,23 +103,19 @@ def figure_4(book: RecordBook) -> Figure | None:
                 )
             axis.set_xticks(FACTORS, [f"× {factor}" for factor in FACTORS])
             axis.set_ylabel(name)
-        any_series = next(lines[0][1] for lines in found.values() if lines)
+        (_, base), *_ = next(iter(found.values()))
         figure.axes[0].legend()
-        figure.axes[1].set_title(schedule_of(any_series), fontsize=9)
+        figure.axes[1].set_title(steps_of(base), fontsize=9)
         return figure
-
-
-def _kinds() -> tuple[tuple[str, str], ...]:
-    return (("samples", GRAPH_COLOR), ("batch", NETWORK_COLOR), ("steps", STEPS_COLOR))
 
 
 def _scaled(book: RecordBook) -> dict[str, list[tuple[int, Series]]]:
     """For each thing that is scaled, its series under the best schedule that the base has company in."""
     cells = {cell.row: cell for cell in find_recipe("figure-4").cells}
-    best: dict[str, list[tuple[int, Series]]] = {what: [] for what, _ in _kinds()}
+    best: dict[str, list[tuple[int, Series]]] = {what: [] for what in SCALED}
     for base in book.series(cells["× 1"].experiment):
         key = (base.base_steps, base.split_source)
-        lines = {what: [(1, base)] for what, _ in _kinds()}
+        lines = {what: [(1, base)] for what in SCALED}
         for what, line in lines.items():
             for factor in FACTORS[1:]:
                 others = book.series(cells[f"{what} × {factor}"].experiment)
@@ -120,10 +123,6 @@ def _scaled(book: RecordBook) -> dict[str, list[tuple[int, Series]]]:
         if sum(map(len, lines.values())) > sum(map(len, best.values())):
             best = lines
     return best
-
-
-def schedule_of(series: Series) -> str:
-    return f"{series.base_steps:,} steps".replace(",", " ")
 
 
 def inline_svg(figure: Figure, *, name: str) -> str:

@@ -10,16 +10,17 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from laplacenet.experiments.benchmark import read_side_by_side
 from laplacenet.experiments.claims import Claim, numbers, statements
 from laplacenet.experiments.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
 from laplacenet.experiments.recipes import RECIPES, find_recipe
 from laplacenet.experiments.records import Record, read_records
 from laplacenet.experiments.series import RecordBook, is_of, last_error
 from laplacenet.experiments.verdicts import Finding, Verdict, schedule
-from laplacenet.reports.epoch_table import read_epochs_table
-from laplacenet.reports.paper_figures import figure_3, figure_4, inline_svg, png
+from laplacenet.reports.epoch_table import epochs_table
+from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
 from laplacenet.reports.rendering import template
-from laplacenet.reports.tables import TableView, figure_table, machine, paper_tables
+from laplacenet.reports.tables import figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
 HTML, MARKDOWN = "report.html", "report.md"
@@ -29,6 +30,8 @@ MARKS = {
     Verdict.NOT_RUN: "·",
     Verdict.CONTRADICTED: "✗",
 }
+FIGURES = ("figure-3", "figure-4", "class-weighting")
+CURVES = ("table-8", *FIGURES)
 HEADLINE_TABLES = ("table-3", "table-4", "table-6")
 
 
@@ -50,23 +53,24 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class FigureView:
-    """A figure of the paper: its drawing where there is something to draw, and its last errors."""
+class Drawing:
+    """A picture that stands below a table."""
 
-    table: TableView
-    drawing: Figure | None
+    name: str
+    title: str
+    figure: Figure
 
 
 def write_report(results: Path, out: Path) -> Path:
     """`report.html` (all in one file), `report.md` and its pictures from the records; gives the page's path."""
-    book = RecordBook(read_records(results), moons=read_moons(results))
+    book = RecordBook(read_records(results), moons=read_moons(results), epochs=read_side_by_side(results))
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
     _make_folder(out)
-    content = report_content(book, epochs=read_epochs_table(results))
-    drawn = {view.table.name: view.drawing for view in content["figures"] if view.drawing is not None}
-    svgs = {name: inline_svg(figure, name=name) for name, figure in drawn.items()}
-    pictures = {name: png(figure) for name, figure in drawn.items()}
+    content = report_content(book)
+    drawn = [drawing for drawings in content["drawings"].values() for drawing in drawings]
+    svgs = {drawing.name: inline_svg(drawing.figure, name=drawing.name) for drawing in drawn}
+    pictures = {drawing.name: png(drawing.figure) for drawing in drawn}
     if moons_png is not None:
         pictures[FOLDER] = moons_png
     for name, picture_png in pictures.items():
@@ -85,7 +89,7 @@ def _make_folder(out: Path) -> None:
         raise InputError(f"--out {out}: cannot be made ({error.strerror}); name a folder") from error
 
 
-def report_content(book: RecordBook, *, epochs: TableView | None) -> dict[str, Any]:
+def report_content(book: RecordBook) -> dict[str, Any]:
     judged = [Judged(claim, claim.judge(book)) for claim in statements()]
     judged_numbers = [Judged(claim, claim.judge(book)) for claim in numbers()]
     counts = Counter(one.finding.verdict for one in [*judged, *judged_numbers])
@@ -93,11 +97,12 @@ def report_content(book: RecordBook, *, epochs: TableView | None) -> dict[str, A
         "statements": judged,
         "numbers": judged_numbers,
         "counts": [(verdict.value, verdict.name.lower().replace("_", "-"), counts[verdict]) for verdict in Verdict],
-        "tables": [*paper_tables(book), *([] if epochs is None else [epochs])],
-        "figures": figure_views(book),
+        "tables": [*paper_tables(book), *([] if book.epochs is None else [epochs_table(book.epochs)])],
+        "figures": [figure_table(find_recipe(name), book) for name in FIGURES],
+        "drawings": drawings(book),
         "moons": moons_rows(book.moons),
         "runs": [run_row(record) for record in book.records],
-        "n_records": len(book.records) + (book.moons is not None) + (epochs is not None),
+        "n_records": len(book.records) + (book.moons is not None) + (book.epochs is not None),
     }
 
 
@@ -113,12 +118,17 @@ def moons_rows(moons: MoonsRecord | None) -> list[tuple[str, str]]:
     return rows
 
 
-def figure_views(book: RecordBook) -> list[FigureView]:
-    return [
-        FigureView(figure_table(find_recipe("figure-3"), book), figure_3(book)),
-        FigureView(figure_table(find_recipe("figure-4"), book), figure_4(book)),
-        FigureView(figure_table(find_recipe("class-weighting"), book), None),
-    ]
+def drawings(book: RecordBook) -> dict[str, list[Drawing]]:
+    """What there is to draw, by the anchor of the table that it stands below."""
+    points = figure_4(book)
+    drawn = {"figure-4": [] if points is None else [Drawing("figure-4", find_recipe("figure-4").title, points)]}
+    for name in CURVES:
+        recipe = find_recipe(name)
+        curves = error_curves(book, recipe)
+        if curves is not None:
+            title = f"{recipe.title}: error along the way"
+            drawn.setdefault(name, []).append(Drawing(f"{name}-curves", title, curves))
+    return drawn
 
 
 def run_row(record: Record) -> dict[str, str]:

@@ -23,6 +23,7 @@ from laplacenet.experiments.benchmark.rows import (
     ViewsRow,
 )
 from laplacenet.experiments.benchmark.settings import BenchSettings, StepCase, full_settings, quick_settings
+from laplacenet.experiments.benchmark.side_by_side import SideBySide, newest_side_by_side, read_side_by_side
 
 __all__ = [
     "SECTIONS",
@@ -36,6 +37,7 @@ __all__ = [
     "Record",
     "Row",
     "SearchRow",
+    "SideBySide",
     "StepCase",
     "StepRow",
     "StreamRow",
@@ -43,9 +45,11 @@ __all__ = [
     "empty_record",
     "full_settings",
     "measurements",
+    "newest_side_by_side",
     "quick_settings",
     "read_record",
     "read_records",
+    "read_side_by_side",
     "taken",
     "with_result",
     "write_record",
