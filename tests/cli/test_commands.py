@@ -86,6 +86,16 @@ def test_a_run_folder_alone_is_enough_to_judge_it_again(shell: Shell, monkeypatc
     assert f"test error     {test_error[1]}" in trained.out
     assert f"invariance     {invariance[1]}" in trained.out
     assert len(re.findall(r"^  \d +[\d.]+ %$", judged.out, re.M)) == 3
+    weaker = read_outcome(RunFolder.open(shell.folder / "run")).test_invariance_as_labeled
+    assert f"({100 * weaker:.2f} % under the weaker views)" in judged.out
+
+
+def test_judging_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", 0.0)
+    counts = re.findall(r"^evaluate  (\d+)$", shell.succeeds("evaluate", "run").err, re.M)
+    assert counts == sorted(counts, key=int)
+    assert int(counts[-1]) > 0
 
 
 def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> None:

@@ -48,6 +48,7 @@ def test_how_many_pictures_are_read_is_said_now_and_then(
     *counts, error = said.err.splitlines()
     assert counts == [f"reading photos  {n}" for n in range(1, 13)]
     assert "model mlp cannot read inputs" in error
+    assert shell.succeeds("data", "photos").err.splitlines() == counts
 
 
 def test_a_clean_folder_has_nothing_to_list(shell: Shell) -> None:

@@ -54,13 +54,17 @@ def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: P
     with_other_settings = record_of(headline_with_views(1), base_steps=SHORT_STEPS, test_error=0.5)
     key = replace(with_other_settings.key, overrides=("train.lr=0.1",))
     write_record(tmp_path, replace(with_other_settings, key=key))
+    lost = record_of(headline_with_views(5), base_steps=SHORT_STEPS, diverged_at_step=90)
+    write_record(tmp_path, lost)
     first, *others, _, total = laplacenet("reproduce", "all", "--list", "--results", tmp_path).splitlines()
     n_planned = len(planned_jobs(whole_plan(), Places()))
     assert first.split()[:6] == ["1", "cifar100-4000/13-cnn/laplacenet", "split", "0", "250000", "steps"]
-    assert first.endswith("31.16 %")
+    assert first.endswith("test error 31.16 %")
     assert len(others) == n_planned - 1
-    assert all(line.endswith(" -") for line in others)
-    assert total.startswith(f"{n_planned} runs in the order of what they are worth: 1 recorded, {n_planned - 1} to do")
+    (other,) = (line for line in others if not line.endswith(" -"))
+    assert lost.key.name in other
+    assert other.endswith("diverged after step 90")
+    assert total.startswith(f"{n_planned} runs in the order of what they are worth: 2 recorded, {n_planned - 2} to do")
 
 
 def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`laplacenet data`: what a data set holds."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,11 @@ def data(
       laplacenet data
       laplacenet data two-moons
     """
+    from rich.console import Console
+
+    from laplacenet.cli.progress import Tally
     from laplacenet.data import describe, load_dataset
 
-    typer.echo(str(describe(load_dataset(name, folder=data_dir, size=size, download=download))))
+    with Tally(Console(stderr=True), f"reading {Path(name).name}", is_live=not download) as tally:
+        dataset = load_dataset(name, folder=data_dir, size=size, download=download, monitor=tally)
+    typer.echo(str(describe(dataset)))

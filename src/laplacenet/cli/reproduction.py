@@ -14,7 +14,7 @@ from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.moons_record import FOLDER, RECORD
 from laplacenet.experiments.plan import whole_plan
 from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
-from laplacenet.experiments.records import read_record, read_records, record_path
+from laplacenet.experiments.records import Record, read_record, read_records, record_path
 from laplacenet.experiments.reproduce import (
     Job,
     Places,
@@ -54,8 +54,8 @@ class Asked:
 def list_plan(*, results: Path) -> None:
     """The runs of `all` in their order; one that is recorded shows what came out, on whichever kind of split."""
     records = read_records(results) if results.is_dir() else []
-    errors = {
-        (record.key.name, record.key.split, record.key.base_steps): percent(record.outcome.test_error)
+    came_out = {
+        (record.key.name, record.key.split, record.key.base_steps): _came_out(record)
         for record in records
         if not record.key.overrides
     }
@@ -63,9 +63,9 @@ def list_plan(*, results: Path) -> None:
     keys = [(job.key.name, job.key.split, job.key.base_steps) for job in jobs]
     for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
         name, split, steps = key
-        known = errors.get(key, "-")
+        known = came_out.get(key, "-")
         typer.echo(f"{number:>4}  {name:<68} split {split}  {steps:>6} steps  {_cost(job.experiment):<13} {known}")
-    todo = [job for job, key in zip(jobs, keys, strict=True) if key not in errors]
+    todo = [job for job, key in zip(jobs, keys, strict=True) if key not in came_out]
     typer.echo(f"\n{len(jobs)} runs in the order of what they are worth: {len(jobs) - len(todo)} recorded,", nl=False)
     typer.echo(f" {len(todo)} to do{_estimate(todo)}; figure-2, seconds on a CPU, is made before them")
 
@@ -91,6 +91,12 @@ def list_cells(name: str | None, *, results: Path) -> None:
 def _cost(experiment: Experiment) -> str:
     cost = cost_s(experiment)
     return "not measured" if cost is None else duration(cost)
+
+
+def _came_out(record: Record) -> str:
+    if record.diverged_at_step is not None:
+        return f"diverged after step {record.diverged_at_step}"
+    return f"test error {percent(record.outcome.test_error)}"
 
 
 def _recorded(cell: Cell, book: RecordBook) -> str:
@@ -150,10 +156,7 @@ def _sit_through(job: Job, places: Places, *, execution: Execution, limit_s: flo
                 display.show(epoch)
     if is_recorded(job, places.results):
         record = read_record(record_path(places.results, job.key))
-        told = f"test error {percent(record.outcome.test_error)}, {duration(record.outcome.total_s)}"
-        if record.diverged_at_step is not None:
-            told = f"diverged after step {record.diverged_at_step}"
-        typer.echo(f"{job.key.path}: {told}")
+        typer.echo(f"{job.key.path}: {_came_out(record)}, {duration(record.outcome.total_s)}")
         return
     typer.echo(f"{job.key.path}: stopped at step {steps_done(job, places)} of {n_steps}, with a checkpoint")
     if interruption.signal is not None:

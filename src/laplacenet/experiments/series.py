@@ -110,12 +110,9 @@ class RecordBook:
     def together(self, experiments: Sequence[Experiment]) -> list[list[Series]]:
         """The experiments' series under each schedule that all have runs of, the best first, on the splits all have."""
         by_key = [{(s.base_steps, s.split_source): s for s in self.series(experiment)} for experiment in experiments]
-        shared = []
-        for key in by_key[0]:
-            if all(key in found for found in by_key):
-                splits = set.intersection(*(found[key].splits for found in by_key))
-                shared += [[found[key].on(splits) for found in by_key]] if splits else []
-        return shared
+        keys = [key for key in by_key[0] if all(key in found for found in by_key)]
+        splits = {key: set.intersection(*(found[key].splits for found in by_key)) for key in keys}
+        return [[found[key].on(splits[key]) for found in by_key] for key in keys if splits[key]]
 
 
 def is_of(record: Record, experiment: Experiment) -> bool:
