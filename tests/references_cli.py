@@ -1,5 +1,9 @@
 """The command line called as a user calls it, but inside the test's own process."""
 
+import contextlib
+import os
+import pty
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,3 +51,21 @@ class Shell:
         assert len(lines) == 1, said.err
         assert lines[0].startswith("error: ")
         return lines[0]
+
+
+def on_a_terminal(folder: Path, *arguments: str, is_piped: bool = False) -> tuple[str, str]:
+    """What is seen on a terminal of its own, in a process of its own, and what went to a pipe in place of it."""
+    terminal, inner = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
+    out = subprocess.PIPE if is_piped else inner
+    command = [sys.executable, "-m", "laplacenet", *arguments]
+    with subprocess.Popen(command, cwd=folder, stdout=out, stderr=inner, env=environment) as process:
+        os.close(inner)
+        seen = b""
+        with contextlib.suppress(OSError):  # Linux answers so when the other end is closed
+            while block := os.read(terminal, 1 << 16):
+                seen += block
+        os.close(terminal)
+        piped = b"" if process.stdout is None else process.stdout.read()
+    assert process.returncode == 0, seen
+    return seen.decode().replace("\r\n", "\n"), piped.decode()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from references_cli import Shell
-from references_runs import write_bars
+from references_cli import Shell, on_a_terminal
+from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
@@ -87,15 +87,19 @@ def test_a_run_folder_alone_is_enough_to_judge_it_again(shell: Shell, monkeypatc
     assert f"invariance     {invariance[1]}" in trained.out
     assert len(re.findall(r"^  \d +[\d.]+ %$", judged.out, re.M)) == 3
     weaker = read_outcome(RunFolder.open(shell.folder / "run")).test_invariance_as_labeled
-    assert f"({100 * weaker:.2f} % under the weaker views)" in judged.out
+    assert f"({100 * weaker:.2f} % under the weaker views of labeled images)" in judged.out
 
 
 def test_judging_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
     monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", 0.0)
-    counts = re.findall(r"^evaluate  (\d+)$", shell.succeeds("evaluate", "run").err, re.M)
-    assert counts == sorted(counts, key=int)
-    assert int(counts[-1]) > 0
+    said = shell.succeeds("evaluate", "run")
+    counts = [int(count) for count in re.findall(r"^evaluate  (\d+)$", said.err, re.M)]
+    assert counts == sorted(set(counts))
+    assert counts[-1] == 2 * N_TRAIN + 3 * N_TEST  # as they are and in views; of test pictures in two kinds of views
+    seen, _ = on_a_terminal(shell.folder, "evaluate", "run")
+    assert f"{counts[-1]}/?" in seen
+    assert seen.endswith(said.out)
 
 
 def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> None:

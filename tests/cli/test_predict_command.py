@@ -1,25 +1,19 @@
 """`laplacenet predict` as it is typed, where the run's model is a graph over embeddings."""
 
-import contextlib
 import csv
 import json
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from references_cli import Shell
+from references_cli import Shell, on_a_terminal
 
 from laplacenet.data import ChannelStatistics
 from laplacenet.labeling.graph_model import GraphModel, save_graph_model
 from laplacenet.models import ModelConfig, ModelDescription, save_model
 
-TERMINAL = os.environ | {"TERM": "xterm", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
 CENTERS = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0]], dtype=np.float32)
 
 
@@ -93,26 +87,9 @@ def test_a_long_prediction_says_how_far_it_is(shell: Shell, monkeypatch: pytest.
 @pytest.mark.parametrize("is_piped", [True, False])
 def test_on_a_terminal_progress_is_seen_and_standard_output_stays_a_table(shell: Shell, is_piped: bool) -> None:
     shell.succeeds("predict", "network", "photos", "--out", "found.csv")
-    terminal, inner = pty.openpty()
-    command = [sys.executable, "-m", "laplacenet", "predict", "network", "photos"]
-    out = subprocess.PIPE if is_piped else inner
-    with subprocess.Popen(command, cwd=shell.folder, stdout=out, stderr=inner, env=TERMINAL) as process:
-        os.close(inner)
-        seen = seen_on(terminal)
-        table = process.stdout.read().decode() if process.stdout is not None else seen.replace("\r\n", "\n")
-    assert process.returncode == 0, seen
-    assert table == (shell.folder / "found.csv").read_text()
+    seen, out = on_a_terminal(shell.folder, "predict", "network", "photos", is_piped=is_piped)
+    assert (out if is_piped else seen) == (shell.folder / "found.csv").read_text()
     assert ("2/2" in seen) == is_piped
-
-
-def seen_on(terminal: int) -> str:
-    """All that is written there until nobody can write any more."""
-    seen = b""
-    with contextlib.suppress(OSError):  # Linux answers so when the other end is closed
-        while block := os.read(terminal, 1 << 16):
-            seen += block
-    os.close(terminal)
-    return seen.decode()
 
 
 def test_a_file_is_not_overwritten_unless_told_to(shell: Shell) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, recall_score
 from torch import Tensor, nn
 
-from laplacenet.evaluation import error_rate, errors_by_class, pseudo_label_accuracy
+from laplacenet.evaluation import correct, error_rate, errors_by_class, pseudo_label_accuracy
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import InputError
 
@@ -40,7 +40,8 @@ def test_the_error_rate_is_one_minus_scikit_learns_accuracy(pairs: list[tuple[in
 @given(pairs)
 def test_errors_by_class_are_one_minus_scikit_learns_recall(pairs: list[tuple[int, int]]) -> None:
     predictions, labels = ([pair[i] for pair in pairs] for i in (0, 1))
-    errors = errors_by_class(says_what_it_reads(), one_hot(predictions), torch.tensor(labels), n_classes=N_CLASSES)
+    is_right = correct(says_what_it_reads(), one_hot(predictions), torch.tensor(labels))
+    errors = errors_by_class(is_right, torch.tensor(labels), n_classes=N_CLASSES)
     recalls = recall_score(labels, predictions, labels=range(N_CLASSES), average=None, zero_division=0)
     for number, error in enumerate(errors):
         expected = pytest.approx(1 - recalls[number]) if number in labels else None

@@ -22,7 +22,8 @@ from laplacenet.experiments import (
     run_experiment,
     start_run,
 )
-from laplacenet.experiments.run import identity, invariance_on_test
+from laplacenet.experiments.judging import Judge
+from laplacenet.experiments.run import identity
 from laplacenet.experiments.run_records import remarks
 from laplacenet.models import Inference, load_model
 from laplacenet.runtime import InputError, RunFolder
@@ -101,7 +102,7 @@ def test_the_invariance_under_weaker_views_is_that_of_views_like_a_labeled_image
     assert weaker != experiment.augment
     task = prepare(replace(experiment, augment=weaker))
     network, _ = load_model(unbroken.path)
-    expected = invariance_on_test(task, Inference(network, task.views.plain))
+    expected = Judge(task, Inference(network, task.views.plain)).test_invariance
     assert read_outcome(unbroken).test_invariance_as_labeled == expected
 
 

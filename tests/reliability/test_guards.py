@@ -13,7 +13,7 @@ from references_reliability import EVERY_STEP, go
 from references_runs import StopAfter, tiny_experiment, write_bars
 
 from laplacenet.experiments import prepare, read_epochs, run_experiment
-from laplacenet.experiments.run import missing_classes
+from laplacenet.experiments.judging import missing_classes
 from laplacenet.experiments.run_records import COLLAPSED, remarks
 from laplacenet.graph import pseudo_label
 from laplacenet.models import Inference

@@ -8,6 +8,7 @@ import pytest
 from references_cli import Said, Shell
 from references_runs import write_bars
 
+from laplacenet.experiments import judging
 from laplacenet.experiments import run as runs
 from laplacenet.experiments import task as tasks
 from laplacenet.runtime import RunFolder
@@ -69,7 +70,7 @@ def test_a_signal_during_the_label_pass_saves_and_says_how_to_go_on(
 def test_a_signal_during_the_final_evaluation_saves_and_says_how_to_go_on(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, sent: signal.Signals, code: int
 ) -> None:
-    monkeypatch.setattr(runs, "augmentation_invariance", signaling(sent, runs.augmentation_invariance))
+    monkeypatch.setattr(judging, "augmentation_invariance", signaling(sent, judging.augmentation_invariance))
     said = shell(*TRAIN.split())
     assert said.code == code
     assert last_line(said) == "interrupted at step 12 of 12; go on with: laplacenet train --resume run"

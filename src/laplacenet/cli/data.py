@@ -1,6 +1,5 @@
 """`laplacenet data`: what a data set holds."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,11 +22,9 @@ def data(
       laplacenet data
       laplacenet data two-moons
     """
-    from rich.console import Console
-
-    from laplacenet.cli.progress import Tally
+    from laplacenet.cli.progress import reading
     from laplacenet.data import describe, load_dataset
 
-    with Tally(Console(stderr=True), f"reading {Path(name).name}", is_live=not download) as tally:
+    with reading(name, is_live=not download) as tally:
         dataset = load_dataset(name, folder=data_dir, size=size, download=download, monitor=tally)
     typer.echo(str(describe(dataset)))

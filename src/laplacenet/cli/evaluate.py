@@ -30,15 +30,9 @@ def evaluate(
     from laplacenet.cli.progress import Tally
     from laplacenet.cli.sitting import read_task
     from laplacenet.cli.wording import invariance_lines, percent
-    from laplacenet.evaluation import errors_by_class
     from laplacenet.experiments import read_experiment
-    from laplacenet.experiments.run import (
-        error_on_test,
-        invariance_on_test,
-        invariance_on_test_as_labeled,
-        invariance_on_train,
-        require_unchanged,
-    )
+    from laplacenet.experiments.judging import Judge
+    from laplacenet.experiments.run import require_unchanged
     from laplacenet.models import Inference, load_model
     from laplacenet.runtime import RunFolder, choose_device
 
@@ -48,18 +42,12 @@ def evaluate(
     task = read_task(read_experiment(folder), data_folder=data_dir)
     require_unchanged(task, folder)
     with Tally(Console(stderr=True), "evaluate") as tally:
-        inference = Inference(network.to(chosen_device), counted(task.views.plain, tally))
-        test_error = error_on_test(task, inference)
-        typer.echo(f"test error     {percent(test_error)}")
-        weaker = invariance_on_test_as_labeled(task, inference)
-        for line in invariance_lines(invariance_on_train(task, inference), invariance_on_test(task, inference)):
-            typer.echo(line + ("" if weaker is None else f" ({100 * weaker:.2f} % under the weaker views)"))
-        if test_error is None or task.test_inputs is None or task.test_labels is None:
-            return
-        errors = errors_by_class(inference, task.test_inputs, task.test_labels, n_classes=len(task.class_names))
+        judge = Judge(task, Inference(network.to(chosen_device), counted(task.views.plain, tally)))
+        lines = [f"test error     {percent(judge.test_error)}", *invariance_lines(judge)]
+        errors = judge.test_errors_by_class
     width = max(len(name) for name in task.class_names)
-    for name, error in zip(task.class_names, errors, strict=True):
-        typer.echo(f"  {name:{width}}  {percent(error):>9}")
+    lines += [f"  {name:{width}}  {percent(error):>9}" for name, error in zip(task.class_names, errors, strict=False)]
+    typer.echo("\n".join(lines))
 
 
 def counted(prepare: "Callable[[Tensor], Tensor]", monitor: "Monitor") -> "Callable[[Tensor], Tensor]":

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from laplacenet.cli.label_progress import StageDisplay
-from laplacenet.cli.progress import Tally, print_line, warn
+from laplacenet.cli.progress import print_line, reading, warn
 from laplacenet.cli.sitting import fresh_folder
 from laplacenet.cli.wording import duration, percent
 from laplacenet.data import SKIPPED
@@ -48,7 +48,7 @@ def label_afresh(
     """`texts` are settings as --set takes them."""
     started_at, console = time.monotonic(), Console(stderr=True)
     size = chosen_size(settings.collection, execution.device)
-    job = read(replace(settings, collection=replace(settings.collection, size=size)), console)
+    job = read(replace(settings, collection=replace(settings.collection, size=size)))
     settings = settings_for(job, texts, execution.device)
     if job.are_pictures and settings.time.limit_s is None and not any("train.steps" in text for text in texts):
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
@@ -71,7 +71,7 @@ def label_on(path: Path, limit_s: float | None, *, execution: Execution) -> RunF
     settings = read_settings(folder)
     if settings.time.limit_s is not None or limit_s is not None:
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s or DEFAULT_LIMIT_S))
-    job = read(settings, Console(stderr=True))
+    job = read(settings)
     with folder.locked():
         if job.are_pictures:
             label_pictures(job, folder, execution=execution, started_at=started_at, is_fresh=False)
@@ -80,8 +80,8 @@ def label_on(path: Path, limit_s: float | None, *, execution: Execution) -> RunF
     return folder
 
 
-def read(settings: LabelingSettings, console: Console) -> Job:
-    with Tally(console, f"reading {Path(settings.collection.pictures).name}") as tally:
+def read(settings: LabelingSettings) -> Job:
+    with reading(settings.collection.pictures) as tally:
         return read_job(settings, tally)
 
 

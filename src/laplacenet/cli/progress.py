@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -164,6 +165,11 @@ class Tally(Live):
                 self.said_at = time.monotonic()
                 of_all = "" if self.n is None else f"/{self.n}"
                 print_line(self.console, f"{self.title}  {self.n_done}{of_all}")
+
+
+def reading(name: str, *, is_live: bool = True) -> Tally:
+    """The monitor of reading a data set, of which only its own name is said."""
+    return Tally(Console(stderr=True), f"reading {Path(name).name}", is_live=is_live)
 
 
 def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> Display:

@@ -63,11 +63,8 @@ def reproduce(
     from laplacenet.runtime import InputError, choose_device
     from laplacenet.training import Execution
 
-    if show and name == ALL:
-        list_plan(results=results)
-        return
     if show:
-        list_cells(name, results=results)
+        list_plan(results=results) if name == ALL else list_cells(name, results=results)
         return
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")

@@ -66,8 +66,8 @@ def list_plan(*, results: Path) -> None:
         known = came_out.get(key, "-")
         typer.echo(f"{number:>4}  {name:<68} split {split}  {steps:>6} steps  {_cost(job.experiment):<13} {known}")
     todo = [job for job, key in zip(jobs, keys, strict=True) if key not in came_out]
-    typer.echo(f"\n{len(jobs)} runs in the order of what they are worth: {len(jobs) - len(todo)} recorded,", nl=False)
-    typer.echo(f" {len(todo)} to do{_estimate(todo)}; figure-2, seconds on a CPU, is made before them")
+    counts = f"{len(jobs) - len(todo)} recorded, {len(todo)} to do{_estimate(todo)}"
+    typer.echo(f"\n{len(jobs)} runs in the order of what they are worth: {counts}; figure-2 is made before them")
 
 
 def list_cells(name: str | None, *, results: Path) -> None:

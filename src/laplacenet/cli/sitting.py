@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from laplacenet.cli.progress import Tally, Watch, display_for, print_line, warn
+from laplacenet.cli.progress import Watch, display_for, print_line, reading, warn
 from laplacenet.cli.wording import outcome_lines
 from laplacenet.experiments import (
     Experiment,
@@ -32,8 +32,7 @@ CURVES = "curves.png"
 
 def read_task(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
     """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own."""
-    title = f"reading {Path(experiment.data.name).name}"
-    with Tally(Console(stderr=True), title, is_live=not download) as tally:
+    with reading(experiment.data.name, is_live=not download) as tally:
         return prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
 
 

@@ -1,6 +1,7 @@
 """Numbers and outcomes as people read them."""
 
 from laplacenet.experiments import Outcome
+from laplacenet.experiments.judging import Judge
 
 
 def percent(share: float | None) -> str:
@@ -24,7 +25,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
         lines[0] += f"  (the last network's; the lowest seen along the way was {percent(outcome.best_test_error)})"
     if outcome.pseudo_label_accuracy is not None:
         lines.append(f"pseudo-labels  {percent(outcome.pseudo_label_accuracy)} right")
-    lines += invariance_lines(outcome.train_invariance, outcome.test_invariance)
+    lines += invariance_lines(outcome)
     step = "" if outcome.median_step_s is None else f", {1000 * outcome.median_step_s:.1f} ms a step"
     compiling = f", compiling {duration(outcome.compile_s)}" if outcome.compile_s else ""
     lines.append(f"time           {duration(outcome.total_s)}: labeling {duration(outcome.label_s)}{compiling}{step}")
@@ -33,7 +34,9 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-def invariance_lines(train: float | None, test: float | None) -> list[str]:
-    known = {"train": train, "test": test}
+def invariance_lines(found: Outcome | Judge) -> list[str]:
+    known = {"train": found.train_invariance, "test": found.test_invariance}
     parts = [f"{100 * value:.2f} % on {name}" for name, value in known.items() if value is not None]
-    return [f"invariance     {', '.join(parts)}"] if parts else []
+    weaker = found.test_invariance_as_labeled
+    as_labeled = "" if weaker is None else f" ({100 * weaker:.2f} % under the weaker views of labeled images)"
+    return [f"invariance     {', '.join(parts)}{as_labeled}"] if parts else []

@@ -1,6 +1,5 @@
 """How often a network or a graph is right; a label of −1 is not known and does not count."""
 
-import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
@@ -14,12 +13,10 @@ def error_rate(inference: Inference, inputs: Tensor, labels: Int64[Tensor, " n"]
 
 
 def errors_by_class(
-    inference: Inference, inputs: Tensor, labels: Int64[Tensor, " n"], *, n_classes: int
+    is_right: Bool[Tensor, " n_known"], labels: Int64[Tensor, " n"], *, n_classes: int
 ) -> list[float | None]:
-    """The error among the inputs of each class; None for a class that has none."""
-    is_known = labels >= 0
-    classes = labels[is_known].to(torch.int64).cpu()
-    is_right = correct(inference, inputs, labels).cpu()
+    """The error among the inputs of each class, from what is `correct`; None for a class that has none."""
+    classes = labels[labels >= 0].to(is_right.device)
     members = [is_right[classes == number] for number in range(n_classes)]
     return [share(~rows) if len(rows) else None for rows in members]
 

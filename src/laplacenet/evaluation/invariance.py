@@ -14,10 +14,14 @@ CHUNK = 2_000  # images augmented at once
 
 
 def augmentation_invariance(
-    inference: Inference, image_set: ImageSet, config: AugmentConfig, *, seed: int
+    inference: Inference, image_set: ImageSet, config: AugmentConfig, *, seed: int, plain: float | None = None
 ) -> float | None:
-    """V_Z = accuracy on u(x) / accuracy on x, where u is one unlabeled view of each image; None if the latter is 0."""
-    plain = share(correct(inference, image_set.images, image_set.labels))
+    """V_Z = accuracy on u(x) / accuracy on x, where u is one unlabeled view of each image; None if the latter is 0.
+
+    `plain` is the latter, where it is known already.
+    """
+    if plain is None:
+        plain = share(correct(inference, image_set.images, image_set.labels))
     if plain == 0:
         return None
     device = inference.network.head.weight.device

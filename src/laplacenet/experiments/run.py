@@ -3,16 +3,13 @@
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from laplacenet.augment import AugmentConfig
-from laplacenet.data import ImageSet, VectorSet, data_hash
-from laplacenet.evaluation import augmentation_invariance, error_rate, pseudo_label_accuracy
+from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.judging import Judge, judged
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.run_records import (
     FINAL,
@@ -24,7 +21,6 @@ from laplacenet.experiments.run_records import (
     write_outcome,
 )
 from laplacenet.experiments.task import Task, prepare
-from laplacenet.graph import PseudoLabels
 from laplacenet.models import Inference, Network, load_model, save_model
 from laplacenet.runtime import InputError, Monitor, RunFolder, Silence, provenance
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
@@ -33,6 +29,9 @@ from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_recor
 from laplacenet.training.guards import evenly_spread, require_finite
 
 log = logging.getLogger(__name__)
+
+ASKED_LAST = ("test_error", "train_invariance", "test_invariance", "test_invariance_as_labeled")
+"""What the last network is judged by, as `Judge` and `Outcome` call it: each a matter of a pass over the data."""
 
 
 def run_experiment(
@@ -202,105 +201,11 @@ class _Session:
     def _finish(self, inference: Inference, monitor: Monitor) -> None:
         """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
         save_model(self.folder.path, self.network, self.task.description)
-        parts = _judgments(self.task, inference)
-        found: dict[str, Any] = {name: value() for name, value in parts.items() if not monitor.should_stop}
-        if len(found) == len(parts):
+        judge = Judge(self.task, inference)
+        found: dict[str, Any] = {name: getattr(judge, name) for name in ASKED_LAST if not monitor.should_stop}
+        if len(found) == len(ASKED_LAST):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))
-
-
-def _judgments(task: Task, inference: Inference) -> dict[str, Callable[[], float | None]]:
-    """What is asked of the last network, each a matter of a pass over the data, by its name in the outcome."""
-    return {
-        "test_error": lambda: error_on_test(task, inference),
-        "train_invariance": lambda: invariance_on_train(task, inference),
-        "test_invariance": lambda: invariance_on_test(task, inference),
-        "test_invariance_as_labeled": lambda: invariance_on_test_as_labeled(task, inference),
-    }
-
-
-def judged(task: Task, epoch: Epoch) -> EpochRecord:
-    """The epoch with its test error and the accuracy of its pseudo-labels; the session adds its times."""
-    return EpochRecord(
-        epoch=epoch.index,
-        phase=epoch.phase,
-        step=epoch.step,
-        n_steps=epoch.n_steps,
-        is_complete=epoch.is_complete,
-        loss=epoch.loss,
-        lr=epoch.lr,
-        test_error=error_on_test(task, epoch.inference) if epoch.is_complete else None,
-        label_s=epoch.label_s,
-        step_s=0.0,
-        compile_s=0.0,
-        elapsed_s=0.0,
-        mean_cosine=epoch.mean_cosine,
-        **judged_labels(task, epoch.pseudo_labels),
-    )
-
-
-def judged_labels(task: Task, pseudo_labels: PseudoLabels | None) -> dict[str, Any]:
-    """An epoch's pseudo-labels as fields of its record."""
-    if pseudo_labels is None:
-        fields = ("pseudo_label_accuracy", "is_converged", "n_iterations", "n_unreachable", "recall")
-        return dict.fromkeys(fields)
-    missing = missing_classes(task, pseudo_labels)
-    return {
-        "pseudo_label_accuracy": pseudo_label_accuracy(pseudo_labels.labels, task.true_labels, task.given_labels),
-        "is_converged": pseudo_labels.is_converged,
-        "n_iterations": pseudo_labels.n_iterations,
-        "n_unreachable": int(pseudo_labels.unreachable.sum()),
-        "recall": pseudo_labels.recall,
-        "n_missing_classes": len(missing),
-        "missing_class": missing[0] if missing else None,
-    }
-
-
-def missing_classes(task: Task, pseudo_labels: PseudoLabels) -> list[str]:
-    """The classes of which labels are given, but which no unlabeled input was taken for."""
-    is_hidden, n_classes = task.given_labels < 0, len(task.class_names)
-    given = task.given_labels[~is_hidden].bincount(minlength=n_classes)
-    found = pseudo_labels.labels.cpu()[is_hidden].bincount(minlength=n_classes)
-    return [task.class_names[number] for number in ((given > 0) & (found == 0)).nonzero().flatten().tolist()]
-
-
-def error_on_test(task: Task, inference: Inference) -> float | None:
-    """Top-1 on the whole test set; None where there is none, or none of its labels is known."""
-    if task.test_inputs is None or task.test_labels is None or not bool((task.test_labels >= 0).any()):
-        return None
-    return error_rate(inference, task.test_inputs, task.test_labels)
-
-
-def invariance_on_train(task: Task, inference: Inference) -> float | None:
-    """V_Z; None where there are no images with known labels."""
-    augment = task.experiment.augment
-    return _invariance(task, task.dataset.train, task.true_labels, inference=inference, augment=augment)
-
-
-def invariance_on_test(task: Task, inference: Inference) -> float | None:
-    augment = task.experiment.augment
-    return _invariance(task, task.dataset.test, task.test_labels, inference=inference, augment=augment)
-
-
-def invariance_on_test_as_labeled(task: Task, inference: Inference) -> float | None:
-    """Under views of labeled images, which have fewer samples of RandAugment."""
-    augment = task.experiment.augment
-    weaker = dataclasses.replace(augment, n_unlabeled_samples=augment.n_labeled_samples)
-    return _invariance(task, task.dataset.test, task.test_labels, inference=inference, augment=weaker)
-
-
-def _invariance(
-    task: Task,
-    part: ImageSet | VectorSet | None,
-    labels: Tensor | None,
-    *,
-    inference: Inference,
-    augment: AugmentConfig,
-) -> float | None:
-    if not isinstance(part, ImageSet) or labels is None or not bool((labels >= 0).any()):
-        return None
-    image_set = dataclasses.replace(part, labels=labels, class_names=task.class_names)
-    return augmentation_invariance(inference, image_set, augment, seed=task.experiment.seed)
 
 
 def _timed(epochs: Iterator[Epoch]) -> Iterator[tuple[Epoch, float]]:

@@ -69,6 +69,11 @@ class Series:
         return self.base_steps == PAPER_STEPS
 
     @property
+    def rank(self) -> tuple[bool, int, bool]:
+        """Higher for what is to be preferred: the paper's schedule, then the longest, then published splits."""
+        return self.is_full, self.base_steps, self.split_source == "published"
+
+    @property
     def splits(self) -> set[int]:
         return {record.key.split for record in self.records}
 
@@ -105,7 +110,7 @@ class RecordBook:
             if is_of(record, experiment):
                 groups.setdefault((record.key.base_steps, record.key.split_source), []).append(record)
         found = [Series(*key, records=_by_split(group)) for key, group in groups.items()]
-        return sorted(found, key=_preference, reverse=True)
+        return sorted(found, key=lambda series: series.rank, reverse=True)
 
     def together(self, experiments: Sequence[Experiment]) -> list[list[Series]]:
         """The experiments' series under each schedule that all have runs of, the best first, on the splits all have."""
@@ -128,10 +133,6 @@ def _settings(experiment: Experiment, steps: int) -> Experiment:
 
 def _by_split(records: list[Record]) -> tuple[Record, ...]:
     return tuple(sorted(records, key=lambda record: record.key.split))
-
-
-def _preference(series: Series) -> tuple[bool, int, bool, int]:
-    return series.is_full, series.base_steps, series.split_source == "published", len(series.records)
 
 
 def _percent(share: float | None) -> float | None:

@@ -69,8 +69,7 @@ def comparable(book: RecordBook, cells: Sequence[Cell]) -> dict[str, Series]:
     for cell in cells:
         for series in book.series(cell.experiment):
             by_schedule.setdefault((series.base_steps, series.split_source), {})[cell.row] = series
-    ranked = sorted(by_schedule.items(), key=lambda item: (len(item[1]), *item[0]))
-    return ranked[-1][1] if ranked else {}
+    return max(by_schedule.values(), key=lambda rows: (len(rows), next(iter(rows.values())).rank), default={})
 
 
 def _draw_runs(axis: Axes, row: str, series: Series, *, color: str) -> None:
@@ -110,19 +109,14 @@ def figure_4(book: RecordBook) -> Figure | None:
 
 
 def _scaled(book: RecordBook) -> dict[str, list[tuple[int, Series]]]:
-    """For each thing that is scaled, its series under the best schedule that the base has company in."""
-    cells = {cell.row: cell for cell in find_recipe("figure-4").cells}
-    best: dict[str, list[tuple[int, Series]]] = {what: [] for what in SCALED}
-    for base in book.series(cells["× 1"].experiment):
-        key = (base.base_steps, base.split_source)
-        lines = {what: [(1, base)] for what in SCALED}
-        for what, line in lines.items():
-            for factor in FACTORS[1:]:
-                others = book.series(cells[f"{what} × {factor}"].experiment)
-                line += [(factor, other) for other in others if (other.base_steps, other.split_source) == key]
-        if sum(map(len, lines.values())) > sum(map(len, best.values())):
-            best = lines
-    return best
+    """For each thing that is scaled, its factors with their series."""
+    rows = comparable(book, find_recipe("figure-4").cells)
+    return {
+        what: [
+            (factor, rows[row]) for factor in FACTORS if (row := "× 1" if factor == 1 else f"{what} × {factor}") in rows
+        ]
+        for what in SCALED
+    }
 
 
 def inline_svg(figure: Figure, *, name: str) -> str:
