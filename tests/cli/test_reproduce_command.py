@@ -47,6 +47,10 @@ def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: 
     (headline,) = (line for line in shown.splitlines() if "31.64" in line)
     assert headline.split() == ["cifar100/4000", "LaplaceNet", "31.64", "±", "0.02", "16", "min", "20", "s", "-"]
     assert "not measured" in shown
+    _, _, only, *_ = laplacenet(
+        *("reproduce", "table-3", "--list", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--results", tmp_path)
+    ).splitlines()
+    assert only == headline
 
 
 def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: Path) -> None:
@@ -172,6 +176,9 @@ def test_figure_2_is_not_made_twice(tmp_path: Path) -> None:
         (["table-8", "--split-file", "none.npz"], "none.npz: no such file"),
         (["all", "--steps", "5", "--cell", "x"], "leave out --cell, --steps"),
         (["table-8", "--for", "soon"], "give a time such as"),
+        (["--list", "--row", "LaplaceNet"], "choose within a table or figure; name it"),
+        (["table-3", "--list", "--cell", "cifar100/1"], "has no cell 'cifar100/1'"),
+        (["all", "--list", "--row", "LaplaceNet"], "leave out --row"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:

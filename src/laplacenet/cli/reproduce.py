@@ -59,15 +59,10 @@ def reproduce(
       laplacenet reproduce figure-3 --steps 25000 --for 9m
       laplacenet reproduce all --for 25m --split-file cifar10=FILE --split-file cifar100=FILE
     """
-    from laplacenet.cli.reproduction import ALL, Asked, list_cells, list_plan, reproduce_figure_2, work_through
+    from laplacenet.cli.reproduction import Asked, list_asked, reproduce_figure_2, work_through
     from laplacenet.runtime import InputError, choose_device
     from laplacenet.training import Execution
 
-    if show:
-        list_plan(results=results) if name == ALL else list_cells(name, results=results)
-        return
-    if name is None:
-        raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
     asked = Asked(
         name=name,
         column=cell,
@@ -80,6 +75,11 @@ def reproduce(
         runs=runs,
         results=results,
     )
+    if show:
+        list_asked(asked)
+        return
+    if name is None:
+        raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
     every_s = seconds(checkpoint_every, option="--checkpoint-every")
     execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
     if name == "figure-2":

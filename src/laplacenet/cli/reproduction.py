@@ -1,6 +1,7 @@
 """What `laplacenet reproduce` does: which runs are asked for, what they cost, and working through them in time."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from laplacenet.experiments.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.moons_record import FOLDER, RECORD
 from laplacenet.experiments.plan import whole_plan
-from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
+from laplacenet.experiments.recipes import RECIPES, Cell, Recipe, find_recipe
 from laplacenet.experiments.records import Record, read_record, read_records, record_path
 from laplacenet.experiments.reproduce import (
     Job,
@@ -37,9 +38,9 @@ FIGURE_2 = FOLDER
 
 @dataclass(frozen=True)
 class Asked:
-    """The command line's words."""
+    """The command line's words; without a name every table and figure is meant, to be listed."""
 
-    name: str
+    name: str | None
     column: str | None
     row: str | None
     splits: str
@@ -51,9 +52,17 @@ class Asked:
     results: Path
 
 
-def list_plan(*, results: Path) -> None:
+def list_asked(asked: Asked) -> None:
+    records = read_records(asked.results) if asked.results.is_dir() else []
+    if asked.name == ALL:
+        _refuse_choices(asked)
+        list_plan(records)
+    else:
+        list_cells(asked, RecordBook(records))
+
+
+def list_plan(records: Sequence[Record]) -> None:
     """The runs of `all` in their order; one that is recorded shows what came out, on whichever kind of split."""
-    records = read_records(results) if results.is_dir() else []
     came_out = {
         (record.key.name, record.key.split, record.key.base_steps): _came_out(record)
         for record in records
@@ -70,16 +79,18 @@ def list_plan(*, results: Path) -> None:
     typer.echo(f"\n{len(jobs)} runs in the order of what they are worth: {counts}; figure-2 is made before them")
 
 
-def list_cells(name: str | None, *, results: Path) -> None:
-    book = RecordBook(read_records(results) if results.is_dir() else [])
-    if name in (None, FIGURE_2):
+def list_cells(asked: Asked, book: RecordBook) -> None:
+    if asked.name is None and (asked.column or asked.row):
+        raise InputError("--cell and --row choose within a table or figure; name it")
+    if asked.name in (None, FIGURE_2):
         typer.echo(
             "figure-2\n  Figure 2: two moons, graph pseudo-labels against the network's own\n  seconds on a CPU\n"
         )
-    for recipe_name in [] if name == FIGURE_2 else RECIPES if name is None else [name]:
-        recipe = find_recipe(recipe_name)
+    for name in [] if asked.name == FIGURE_2 else RECIPES if asked.name is None else [asked.name]:
+        recipe = find_recipe(name)
+        cells = _cells(recipe, asked)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
-        for cell in recipe.cells:
+        for cell in cells:
             published, cost = "" if cell.published is None else str(cell.published), _cost(cell.experiment)
             typer.echo(
                 f"  {cell.column:<20} {cell.row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip()
@@ -167,14 +178,12 @@ def _sit_through(job: Job, places: Places, *, execution: Execution, limit_s: flo
 def asked_jobs(asked: Asked) -> tuple[list[Job], Places]:
     """The runs that the command line names, each once, in the order in which they should be made."""
     if asked.name == ALL:
-        own = {"--cell": asked.column, "--row": asked.row, "--steps": asked.steps, "--set": asked.settings}
-        named = [option for option, value in own.items() if value]
-        if named:
-            raise InputError(f"all follows its own plan; leave out {', '.join(named)}")
+        _refuse_choices(asked)
         stages = whole_plan()
         places = _places(asked, {cell.dataset for stage in stages for cell in stage.cells()})
         return planned_jobs(stages, places), places
-    cells = _cells(asked)
+    assert asked.name is not None, "nothing is asked for"
+    cells = _cells(find_recipe(asked.name), asked)
     places = _places(asked, {cell.dataset for cell in cells})
     base_steps = PAPER_STEPS if asked.steps is None else asked.steps
     if base_steps < 1:
@@ -187,8 +196,14 @@ def asked_jobs(asked: Asked) -> tuple[list[Job], Places]:
     return jobs, places
 
 
-def _cells(asked: Asked) -> list[Cell]:
-    recipe = find_recipe(asked.name)
+def _refuse_choices(asked: Asked) -> None:
+    own = {"--cell": asked.column, "--row": asked.row, "--steps": asked.steps, "--set": asked.settings}
+    named = [option for option, value in own.items() if value]
+    if named:
+        raise InputError(f"all follows its own plan; leave out {', '.join(named)}")
+
+
+def _cells(recipe: Recipe, asked: Asked) -> list[Cell]:
     cells = list(recipe.cells if asked.column is None else recipe.cells_in(asked.column))
     rows = list(dict.fromkeys(cell.row for cell in cells))
     if asked.row is not None and asked.row not in rows:
