@@ -32,6 +32,7 @@ MARKS = {
 }
 FIGURES = ("figure-3", "figure-4", "class-weighting")
 CURVES = ("table-8", *FIGURES)
+REM_PER_INCH = 3.9  # two thirds of its own size
 HEADLINE_TABLES = ("table-3", "table-4", "table-6")
 
 
@@ -59,6 +60,11 @@ class Drawing:
     name: str
     title: str
     figure: Figure
+
+    @property
+    def legible_rem(self) -> int:
+        """The least width at which its letters can be read; on a narrower page it is scrolled."""
+        return round(REM_PER_INCH * self.figure.get_figwidth())
 
 
 def write_report(results: Path, out: Path) -> Path:
