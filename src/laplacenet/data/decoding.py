@@ -53,6 +53,20 @@ def decode(path: Path, *, size: int | tuple[int, int]) -> UInt8[np.ndarray, "h w
             return np.array(fitted(to_rgb(_upright(image)), width, height))
 
 
+def decode_within(path: Path, *, longest: int) -> Image.Image:
+    """The whole picture upright, in RGB, its longer side at most `longest` pixels."""
+    with open_regular(path) as file, _open_image(file) as image:
+        full_size = image.size
+        image.draft(None, (2 * longest, 2 * longest))
+        _require_affordable(image, full_size, file)
+        is_large = image.size[0] * image.size[1] > LARGE_PIXELS
+        with _alone if is_large else contextlib.nullcontext():
+            image.load()
+            picture = to_rgb(_upright(image))
+            picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+            return picture
+
+
 def fitted(image: Image.Image, width: int, height: int) -> Image.Image:
     return ImageOps.fit(image, (width, height), method=Image.Resampling.BICUBIC)
 
