@@ -29,6 +29,7 @@ from laplacenet.cli.next import next as next_to_label
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
+from laplacenet.cli.review import review
 from laplacenet.cli.train import train
 
 FAILED = 1
@@ -45,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, label, train, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
+for command in (demo, review, label, train, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
     app.command()(command)
 
 

@@ -5,6 +5,7 @@ a line that was altered, or is missing in between, is noticed and noted, and all
 """
 
 import datetime
+import errno
 import hashlib
 import json
 import os
@@ -55,9 +56,7 @@ class Journal:
         entry = Entry(n, now, by, kind, content)
         line = to_line(entry)
         try:
-            written = os.pwrite(self._descriptor, line, self._end)
-            if written < len(line):
-                raise OSError(28, "No space left on device", str(self.path))
+            write_at(self._descriptor, line, self._end)
             os.fsync(self._descriptor)
         except OSError:
             os.ftruncate(self._descriptor, self._end)
@@ -68,6 +67,12 @@ class Journal:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+def write_at(descriptor: int, content: bytes, offset: int) -> None:
+    """All of it, or an OSError: a nearly full disk takes a part."""
+    if os.pwrite(descriptor, content, offset) < len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def to_line(entry: Entry) -> bytes:

@@ -63,6 +63,15 @@ class Live:
         if self._thread.is_alive():
             self._thread.join(timeout=30)
 
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is waiting to be spread; without embeddings nothing can be."""
+        with self._wakeup:
+            given, current = self._given, self.current
+            if given is None or self._embedded is None:
+                return True
+            return current is not None and current.n == given.n and current.embedded is self._embedded
+
     def give(self, given: Given) -> None:
         with self._wakeup:
             self._given = given

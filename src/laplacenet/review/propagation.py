@@ -33,6 +33,12 @@ class Embedded:
     rows: Int64[Tensor, " m"]
     points: Float[Tensor, "m d"]
     W_normalized: Float[Tensor, "m m"]
+    center: Float[Tensor, " d"]
+    lengths: Float[Tensor, " m"]
+
+    def vectors(self) -> Float[Tensor, "m d"]:
+        """The embeddings as they were before they were centered."""
+        return self.points * self.lengths[:, None] + self.center
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -40,8 +46,10 @@ class Embedded:
 
 @torch.no_grad()
 def join(rows: Int64[Tensor, " m"], vectors: Float[Tensor, "m d"]) -> Embedded:
-    points = unit_rows(vectors - vectors.mean(0))
-    return Embedded(rows, points, connect(points, GraphConfig(k=K)).W_normalized)
+    center = vectors.mean(0)
+    points = unit_rows(vectors - center)
+    lengths = torch.linalg.vector_norm(vectors - center, dim=1)
+    return Embedded(rows, points, connect(points, GraphConfig(k=K)).W_normalized, center, lengths)
 
 
 class Propagation:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -81,14 +81,14 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
             return refused(403, "requests from other sites are refused")
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            # a link from elsewhere may open the page with its token, nothing more
-            if request.method != "GET" or request.url.path != "/":
-                return refused(403, "requests from other sites are refused")
+        is_from_elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+        # a link from elsewhere may open the page with its token, nothing more
+        if is_from_elsewhere and (request.method != "GET" or request.url.path != "/"):
+            return refused(403, "requests from other sites are refused")
         if request.method not in ("GET", "HEAD") and origin is None:
             return refused(403, "a request that changes something must say where it comes from")
         if request.url.path == "/" and same(request.query_params.get("token", ""), self.token):
-            response = RedirectResponse("/", status_code=303)
+            response = enter(is_from_elsewhere=headers.get("sec-fetch-site") == "cross-site")
             response.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
             return response
         if not same(request.cookies.get(self.cookie, ""), self.token):
@@ -96,6 +96,14 @@ class Gate:
         if int_or(headers.get("content-length"), 0) > LARGEST_BODY:
             return refused(413, f"more than {LARGEST_BODY} bytes")
         return None
+
+
+def enter(*, is_from_elsewhere: bool) -> Response:
+    """On to the page without the token. After a link on another site a browser sends a strict cookie only with a
+    navigation that begins here, so a page does what a redirection does otherwise."""
+    if not is_from_elsewhere:
+        return RedirectResponse("/", status_code=303)
+    return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0;url=/"><a href="/">Open the review</a>')
 
 
 def same(given: str, expected: str) -> bool:
@@ -261,15 +269,16 @@ class Site:
         body = await read_body(request)
 
         def undo() -> dict[str, Any]:
-            numbers = self.session.undo(person(body), is_redo=bool(body.get("redo")))
-            return {"pictures": [views.picture(self.session, number) for number in numbers[: views.N_SHOWN]]}
+            via, numbers = self.session.undo(person(body), is_redo=bool(body.get("redo")))
+            pictures = [views.picture(self.session, number) for number in numbers[: views.N_SHOWN]]
+            return {"via": via, "pictures": pictures, "seen": self.session.state.n}
 
         return await answered(undo)
 
     async def change_classes(self, request: Request) -> Response:
         body = await read_body(request)
         by, action, session = person(body), body.get("action"), self.session
-        name = body.get("name") if isinstance(body.get("name"), str) else ""
+        name = str(body.get("name", ""))
         if action == "new":
             label = await run_in_threadpool(session.new_class, by, name)
             return JSONResponse({"class": label})

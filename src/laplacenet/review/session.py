@@ -48,12 +48,22 @@ class Session:
     def start(self) -> None:
         self.live.give(self._given())
         self.live.start()
-        self.embedding.start(self._note_graph, lambda: self.on_change())
+        self.embedding.start(self._note_graph, self._note_progress)
 
     def close(self) -> None:
         self.embedding.close()
         self.live.close()
         self.journal.close()
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until the last answer is spread; whether it was in time."""
+        until = time.monotonic() + timeout_s
+        while not self.live.is_settled and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.live.is_settled
+
+    def _note_progress(self) -> None:
+        self.on_change()
 
     # What people do
 
@@ -108,8 +118,8 @@ class Session:
                 raise InputError("pictures have been given this class; merge it into another instead")
             self._append(by, "remove", {"class": label})
 
-    def undo(self, by: str, *, is_redo: bool = False) -> list[int]:
-        """The pictures that this person's last action was about; no entry where there is nothing to undo."""
+    def undo(self, by: str, *, is_redo: bool = False) -> tuple[str, list[int]]:
+        """Where this person's last action was asked for, and the pictures that it was about."""
         with self.lock:
             stack = (self.history.undone if is_redo else self.history.done).get(by)
             if not stack:
@@ -118,7 +128,7 @@ class Session:
             self._append(by, "redo" if is_redo else "undo", {"of": of})
             entry = next(entry for entry in self.journal.entries if entry.n == of)
             names = [*entry.content.get("pictures", ()), *entry.content.get("rejected", ())]
-            return [self.row_of[name] for name in names if name in self.row_of]
+            return entry.content.get("via", ""), [self.row_of[name] for name in names if name in self.row_of]
 
     def add_labels(self, source: str, labels: dict[int, str]) -> int:
         """Labels from a file; those that are known already are left out. Gives how many were new."""
@@ -343,9 +353,7 @@ class Session:
         is_unanswered[answered] = False
         doubts = 1 - result.scores.amax(1)[is_unanswered[result.embedded.rows]]
         curve = [(point["questions"], point["value"]) for point in self.state.curve if point["audits"] >= 10]
-        needed = answers_to_goals(
-            estimate, doubts.double().numpy(), n_pictures=len(result.embedded), curve=curve
-        )
+        needed = answers_to_goals(estimate, doubts.double().numpy(), n_pictures=len(result.embedded), curve=curve)
         return {f"{goal:.0%}": n for goal, n in needed.items()}
 
 
@@ -357,4 +365,3 @@ def checked_name(name: str) -> str:
     if folded(name) in RESERVED:
         raise InputError(f"{name!r} means that a picture belongs to no class; choose another name, or press 0")
     return name
-

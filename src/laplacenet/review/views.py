@@ -63,9 +63,7 @@ def label_counts(session: Session, result: Result | None) -> dict[int, dict[str,
             counts.setdefault(target, {"given": 0, "found": 0})["given"] += 1
     if result is not None and result.columns:
         guess = result.scores.argmax(1)[~is_given[result.embedded.rows]]
-        for label, n in zip(
-            result.columns, torch.bincount(guess, minlength=len(result.columns)).tolist(), strict=True
-        ):
+        for label, n in zip(result.columns, torch.bincount(guess, minlength=len(result.columns)).tolist(), strict=True):
             now = label if label == NONE_ID else session.state.current(label)
             counts.setdefault(now, {"given": 0, "found": 0})["found"] += n
     return counts
