@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,15 +13,13 @@ from laplacenet.review.photos import Photo
 from laplacenet.review.propagation import Embedded, join
 from laplacenet.runtime import stream
 
-FIRST_BATCH = 128
+FIRST_BATCH = 64
 GROWTH = 2.0
 """The graph is made anew each time there are so many times as many embeddings, and when all are there."""
 
 
-class Embedder(Protocol):
-    """Turns picture files into vectors, one after another in the order of the paths; None where one cannot be read."""
-
-    def __call__(self, paths: list[Path]) -> Iterable[Float[np.ndarray, " d"] | None]: ...
+Embedder = Callable[[list[Path]], Iterable[Float[np.ndarray, " d"] | None]]
+"""Turns picture files into vectors, in the order of the paths; None where one cannot be read."""
 
 
 class Embedding:

@@ -11,7 +11,7 @@ from laplacenet.models.features import load_features
 from laplacenet.models.features.cache import VectorCache, cache_folder, picture_key
 from laplacenet.models.features.embedding import embed_pictures
 
-CHUNK = 64
+CHUNK = 32
 LARGEST_SAVED = 512
 
 

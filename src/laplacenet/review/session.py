@@ -312,7 +312,7 @@ class Session:
         """The most likely classes of a picture with their probabilities."""
         result = self.live.current
         row = -1 if result is None else int(result.place[number])
-        if result is None or row < 0 or not result.columns:
+        if result is None or row < 0 or len(result.columns) < 2:  # of one class alone nothing can be told apart
             return []
         best = result.scores[row].topk(min(N_GUESSES, len(result.columns)))
         pairs = zip(best.values.tolist(), best.indices.tolist(), strict=True)
