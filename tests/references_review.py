@@ -1,15 +1,18 @@
 """Small folders of pictures and an embedder that needs no network, for the tests of the review."""
 
+import contextlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 from PIL import Image
 
 from laplacenet.data.decoding import decode
 from laplacenet.review.journal import ANSWERS, Journal
 from laplacenet.review.photos import find_photos
+from laplacenet.review.serve import Place, Review, open_review
 from laplacenet.review.session import Session
 
 COLORS = {"red": (210, 40, 40), "green": (40, 170, 60), "blue": (40, 70, 210)}
@@ -62,3 +65,30 @@ def jpeg(picture: Image.Image, **options: object) -> bytes:
     content = io.BytesIO()
     picture.save(content, "JPEG", **options)
     return content.getvalue()
+
+
+@contextlib.contextmanager
+def served(photos: Path, run: Path, **place: object) -> Iterator[Review]:
+    """A review of the folder, served in a thread until the end of the block."""
+    with open_review(
+        photos, color_embedder, out=run, labels=None, place=Place(opens_browser=False, **place)
+    ) as review:
+        review.start()
+        try:
+            wait_until(lambda: review._server is not None and review._server.started)
+            settled(review.session)
+            yield review
+        finally:
+            review.stop()
+
+
+def origin(review: Review) -> str:
+    return f"http://127.0.0.1:{review.port}"
+
+
+@contextlib.contextmanager
+def visitor(review: Review) -> Iterator[httpx.Client]:
+    """A client that came in by the token."""
+    with httpx.Client(base_url=origin(review), headers={"origin": origin(review)}, timeout=60) as client:
+        assert client.get(review.address, follow_redirects=True).status_code == 200
+        yield client
