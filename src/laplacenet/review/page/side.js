@@ -12,7 +12,7 @@ export class Side {
     const entry = byId("class-entry");
     entry.addEventListener("input", () => { this.option = -1; this.showOptions(); });
     entry.addEventListener("keydown", (event) => this.onKey(event));
-    entry.addEventListener("blur", () => setTimeout(() => this.closeOptions(), 150));
+    entry.addEventListener("blur", () => setTimeout(() => { if (document.activeElement !== entry) this.closeOptions(); }, 150));
     byId("none").addEventListener("click", () => app.give({ answer: "none" }));
     byId("cannot-tell").addEventListener("click", () => app.give({ answer: "cannot tell" }));
     byId("skip").addEventListener("click", () => app.give({ answer: "skip" }));
@@ -124,6 +124,7 @@ export class Side {
   onKey(event) {
     const entry = event.target;
     if (event.key === "Escape") { entry.value = ""; this.closeOptions(); byId("view").focus(); event.stopPropagation(); return; }
+    if (event.key === "/" && !entry.value) { event.preventDefault(); return; } // the key that leads here
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       const n = (this.choices || []).length;
