@@ -5,7 +5,7 @@ import types
 import typing
 from typing import Any
 
-from laplacenet.runtime.notation import LARGEST_INTEGER
+from laplacenet.runtime.settings import LARGEST_INTEGER
 
 Kind = typing.TypeVar("Kind")
 
