@@ -7,11 +7,11 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from laplacenet.experiments.authors_way import HAS_FAISS
 from laplacenet.experiments.benchmark.clock import seconds
 from laplacenet.experiments.benchmark.rows import SearchRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import clustered_points
+from laplacenet.experiments.paper.authors_way import HAS_FAISS
 from laplacenet.graph.search.exact import exact_rows
 from laplacenet.graph.search.ivf import LISTS_PER_ROOT, LLOYD_ITERATIONS, ivf_neighbors
 from laplacenet.runtime import InputError, stream
