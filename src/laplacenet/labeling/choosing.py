@@ -13,7 +13,7 @@ from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
 from laplacenet.models import ModelConfig
-from laplacenet.runtime.notation import override
+from laplacenet.runtime.settings import override
 from laplacenet.training import TrainConfig
 
 SAID_OF_PRIORS = {

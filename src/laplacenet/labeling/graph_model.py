@@ -20,7 +20,7 @@ from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
 from laplacenet.runtime import (
     InputError,
     Monitor,
-    Silence,
+    NullMonitor,
     read_json,
     read_sealed,
     read_whole,
@@ -105,7 +105,7 @@ def graph_predictions(
         for start in range(0, len(rows), BLOCK):
             some = names[start : start + BLOCK]
             probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
-            (monitor or Silence()).advance(len(some))
+            (monitor or NullMonitor()).advance(len(some))
             yield from told(some, probabilities, model.class_names)
 
 

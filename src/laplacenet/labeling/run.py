@@ -13,8 +13,8 @@ from laplacenet.labeling.stage_plan import REPORTING_S, SHARES, StagePlan, faste
 from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models import require_fit
 from laplacenet.runtime import InputError, RunFolder, provenance
-from laplacenet.runtime.notation import from_json, to_json
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.runtime.settings import from_json, to_json
 from laplacenet.training import Execution, TrainConfig
 
 DEFAULT_LIMIT_S = 240.0
@@ -70,5 +70,5 @@ def picture_run(context: LabelingContext, *, step_s: float | None) -> PictureRun
 
 
 def elapsed_before_s(folder: RunFolder) -> float:
-    """The time of earlier sittings, as far as it was written down."""
+    """The time of earlier sessions, as far as it was written down."""
     return float(folder.read(SUMMARY)["elapsed_s"]) if folder.has(SUMMARY) else 0.0
