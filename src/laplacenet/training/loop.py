@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from laplacenet.models import Inference, Network
-from laplacenet.runtime import Monitor, Silence
+from laplacenet.runtime import Monitor, NullMonitor
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
@@ -78,7 +78,7 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
     Where numbers are no longer finite the run ends with `DivergedError` in place of the epoch.
     """
     with convolutions_chosen_by_trial(run.execution.device):
-        yield from _epochs(run, start or Position(), monitor or Silence())
+        yield from _epochs(run, start or Position(), monitor or NullMonitor())
 
 
 def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
