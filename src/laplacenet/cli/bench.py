@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile
+from laplacenet.cli.options import Compile, Device
 
 
 def bench(
@@ -26,7 +26,7 @@ def bench(
         bool, typer.Option("--table", help="Measure nothing: print the records in --out as Markdown.")
     ] = False,
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Measure the step, the views, the pseudo-label pass and the graph at scale, each beside its rivals; and how long
     an epoch of each of the paper's variants takes (Table IX).
@@ -47,7 +47,7 @@ def bench(
     if table:
         typer.echo(markdown_tables(read_records(out)), nl=False)
         return
-    execution = Execution(choose_device(device), compile=not no_compile)
+    execution = Execution(choose_device(device), compile=compile_loss)
     record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)
     show(record)
     typer.echo(f"record  {path}")

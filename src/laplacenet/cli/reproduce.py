@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import CheckpointEvery, Device, NoCompile, Settings, TimeLimit, seconds, time_limit_s
+from laplacenet.cli.options import CheckpointEvery, Compile, Device, Settings, TimeLimit, seconds, time_limit_s
 
 Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
@@ -44,7 +44,7 @@ def reproduce(
     runs: Runs = Path("runs"),
     results: Results = Path("results"),
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Make the paper's tables and figures again.
 
@@ -81,7 +81,7 @@ def reproduce(
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
     every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=every_s)
     if name == "figure-2":
         reproduce_figure_2(asked)
     else:

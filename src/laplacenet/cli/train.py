@@ -7,11 +7,11 @@ import typer
 
 from laplacenet.cli.options import (
     CheckpointEvery,
+    Compile,
     DataDir,
     Device,
     Download,
     Model,
-    NoCompile,
     Overwrite,
     Settings,
     TimeLimit,
@@ -51,7 +51,7 @@ def train(
     overwrite: Overwrite = False,
     resume: Resume = None,
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
     data_dir: DataDir = None,
     download: Download = False,
     time_limit: TimeLimit = None,
@@ -80,7 +80,7 @@ def train(
     from laplacenet.training import Execution
 
     every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=every_s)
     limit_s = time_limit_s(time_limit)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}

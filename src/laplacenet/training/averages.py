@@ -27,9 +27,8 @@ class StudentAndTeacher(nn.Module):
     def average(self, decay: float) -> None:
         """teacher ← decay·teacher + (1 − decay)·student, on the device and without waiting for it."""
         share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
-        pairs = [*zip(self.teacher.parameters(), self.student.parameters(), strict=True)]
-        pairs += [*zip(self.teacher.buffers(), self.student.buffers(), strict=True)]
-        for mean, value in pairs:
+        teacher, student = self.teacher.state_dict(keep_vars=True), self.student.state_dict(keep_vars=True)
+        for mean, value in zip(teacher.values(), student.values(), strict=True):
             if mean.is_floating_point():
                 mean.lerp_(value.to(mean.dtype), share.to(mean.dtype))
             else:

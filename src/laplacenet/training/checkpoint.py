@@ -1,4 +1,4 @@
-"""Everything a run needs to go on: the learner, the optimizer, the epoch under way, its records, and of what run they are.
+"""Everything a run needs to go on: the learner, the optimizer, the epoch under way, its records, and whose they are.
 
 Random streams are functions of the seed and the step, so the step is all of their state. A checkpoint is a folder of
 safetensors files (none executes anything when read), each small enough to travel, and a manifest with their checksums

@@ -1,4 +1,4 @@
-"""How a network is trained, whatever the method: the paper's table of parameters, CIFAR-100's column as the defaults."""
+"""How a network is trained, whatever the method: the paper's parameters, CIFAR-100's column as the defaults."""
 
 from dataclasses import dataclass
 

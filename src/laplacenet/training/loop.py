@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from laplacenet.runtime import Monitor, NullMonitor
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
+
+Learner = TypeVar("Learner", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Run:
     learner: nn.Module
     inputs: Tensor
     execution: Execution
+
+    @classmethod
+    def of(cls, method: Method, network: Network, inputs: Tensor, execution: Execution) -> "Run":
+        """The method's run from this network on."""
+        return cls(method, method.learner(network), inputs, execution)
 
     @property
     def network(self) -> Network:
@@ -148,7 +155,7 @@ def convolutions_chosen_by_trial(device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def prepare(learner: nn.Module, execution: Execution) -> nn.Module:
+def prepare(learner: Learner, execution: Execution) -> Learner:
     """The learner on its device, in training mode; on a GPU channels last."""
     if execution.device.type == "cuda":
         learner = learner.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""What a method tells the engine: how an epoch is labeled, what is drawn for its steps, the loss, and what follows a step.
+"""What a method tells the engine: how an epoch is labeled, what is drawn for its steps, the loss, what follows a step.
 
 The loop, the step, the checkpoint and the record know nothing else of a method. `docs/add-a-method.md` writes one.
 """

@@ -1,4 +1,4 @@
-"""Optimizers whose whole state is tensors that exist from the start, so that a step can be captured, saved and resumed."""
+"""Optimizers whose state is tensors that exist from the start, so that a step can be captured, saved and resumed."""
 
 from collections.abc import Iterable
 from typing import Any

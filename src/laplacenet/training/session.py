@@ -71,7 +71,7 @@ class Session(Generic[Record]):
             self.save(position)
 
     def save(self, position: Position) -> None:
-        """A checkpoint, unless the network's outputs are no longer numbers: then the one before stays the last good one."""
+        """A checkpoint, unless outputs are no longer finite: then the one before stays the last good one."""
         outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
         require_finite(outputs, what="outputs", step=position.step)
         lines = self.folder.epoch_lines()

@@ -1,4 +1,4 @@
-"""What most methods share: labeled rows from endless reshuffles, one pass over the unlabeled rows an epoch, one optimizer.
+"""What most methods share: labeled rows from endless reshuffles, unlabeled rows once an epoch, one optimizer.
 
 A method overrides what it does differently. The defaults make the network itself the learner and take SGD's or AdamW's
 step along the schedule.
@@ -114,7 +114,8 @@ class BaseMethod:
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
         labeled, unlabeled = self.draw_rows(plan, first_step, n_steps)
         n_labeled, n_unlabeled = labeled.shape[1], unlabeled.shape[1]
-        sources, views = self.draw_views(n_steps, n_labeled, n_unlabeled, stream(self.problem.seed, "views", first_step))
+        rng = stream(self.problem.seed, "views", first_step)
+        sources, views = self.draw_views(n_steps, n_labeled, n_unlabeled, rng)
         numbers = self.draw_numbers(plan, first_step, n_steps, n_labeled + n_unlabeled)
         draws = {LR: learning_rates(self.train, first_step, n_steps), **numbers}
         return Block(

@@ -65,7 +65,8 @@ class FixMatch(BaseMethod):
             return supervised
         confidence, guess = logits[n_labeled:n_weak].detach().softmax(dim=1).max(dim=1)
         losses = functional.cross_entropy(logits[n_weak:], guess, reduction="none")
-        return supervised + self.config.unlabeled_weight * (losses * (confidence >= self.config.threshold)).mean()
+        unlabeled: Tensor = (losses * (confidence >= self.config.threshold)).mean()
+        return supervised + self.config.unlabeled_weight * unlabeled
 
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         assert isinstance(learner, StudentAndTeacher)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference
+from laplacenet.runtime import stream
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
@@ -23,7 +24,6 @@ from laplacenet.training.objective import (
 )
 from laplacenet.training.views import views_of_all
 from laplacenet.training.weighting import iscen_weights
-from laplacenet.runtime import stream
 
 PARTNERS, MIX_WEIGHT, WEIGHTS = "partners", "mix_weight", "weights"
 
@@ -83,9 +83,7 @@ class MixUpTraining(BaseMethod):
             self.views, n_steps, n_views=self.config.n_views, n_labeled=n_labeled, n_unlabeled=n_unlabeled, rng=rng
         )
 
-    def draw_numbers(
-        self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int
-    ) -> dict[str, np.ndarray]:
+    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
         rng = stream(self.problem.seed, "mixup", first_step)
         return {
             PARTNERS: sample_partners(n_steps, batch_size, rng),
