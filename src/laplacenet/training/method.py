@@ -75,6 +75,15 @@ class Block:
     def to(self, device: torch.device) -> "Block":
         return replace(self.map(lambda tensor: tensor.to(device)), sources=self.sources.to(device))
 
+    def at(self, i: Int64[Tensor, "1"]) -> tuple[Int64[Tensor, " b"], ViewParameters | None, dict[str, Tensor]]:
+        """The rows, views and draws of step i; i is a tensor, so that a replayed graph reads it anew."""
+
+        def pick(tensor: Tensor) -> Tensor:
+            return tensor.index_select(0, i)[0]
+
+        views = self.views and ViewParameters(pick(self.views.integers), pick(self.views.factors))
+        return pick(self.rows), views, {name: pick(tensor) for name, tensor in self.draws.items()}
+
     @property
     def shape(self) -> tuple[Any, ...]:
         """What a captured step depends on: everything but the values and the number of steps."""

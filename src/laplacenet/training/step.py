@@ -111,18 +111,18 @@ class Stepper:
         return optimizer_tensors(self.optimizer, self.learner)
 
     def _take(self, block: Block, slots: Tensor, i: Tensor) -> None:
-        """The step itself, number `i` of the block; i is a tensor, so that a replayed graph reads it anew."""
-        now = block.map(lambda tensor: tensor.index_select(0, i)[0])
-        shown = slots.index_select(0, i)[0].index_select(0, now.sources)
-        views = self.method.views.make(self.supply.buffer, shown, now.views)
-        set_learning_rate(self.optimizer, now.draws[LR])
+        """The step itself, number `i` of the block."""
+        rows, parameters, draws = block.at(i)
+        shown = slots.index_select(0, i)[0].index_select(0, block.sources)
+        views = self.method.views.make(self.supply.buffer, shown, parameters)
+        set_learning_rate(self.optimizer, draws[LR])
         self.optimizer.zero_grad(set_to_none=True)
-        tables = {name: table.index_select(0, now.rows) for name, table in self._tables.items()}
-        loss = self._loss(views, now.rows, now.n_labeled, tables, now.draws)
+        tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
+        loss = self._loss(views, rows, block.n_labeled, tables, draws)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         with torch.no_grad():
-            self.method.after_step(self.learner, Batch(views, now.rows, now.n_labeled, tables, now.draws))
+            self.method.after_step(self.learner, Batch(views, rows, block.n_labeled, tables, draws))
         self.loss_sum += loss.detach()
 
     def _precise_loss(
