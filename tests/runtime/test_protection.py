@@ -98,7 +98,7 @@ def test_a_folder_that_holds_an_input_or_lies_in_one_is_refused(tmp_path: Path) 
     (run / "labels.csv").touch()
     (tmp_path / "link").symlink_to(run)
     require_apart(run, [pictures, None, "", tmp_path / "no-such-file"])
-    for out, given in [
+    for out, read in [
         (run, run / "labels.csv"),
         (run, tmp_path / "link" / "labels.csv"),
         (run, str(run)),
@@ -106,8 +106,8 @@ def test_a_folder_that_holds_an_input_or_lies_in_one_is_refused(tmp_path: Path) 
         (tmp_path / "link" / "new", run),
         (tmp_path, pictures),
     ]:
-        with pytest.raises(InputError, match="choose another --out|choose one outside"):
-            require_apart(out, [None, given])
+        with pytest.raises(InputError, match=r"choose another --out|choose one outside"):
+            require_apart(out, [None, read])
 
 
 def test_a_file_that_is_an_input_or_part_of_a_run_is_not_written(tmp_path: Path) -> None:
