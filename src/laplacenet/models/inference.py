@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from laplacenet.models.network import Network
-from laplacenet.runtime import mixed_precision
+from laplacenet.runtime import compute_dtype, mixed_precision
 
 CHUNK = {"cuda": 2_000, "cpu": 250}
 """Inputs of up to 32×32 pixels a forward pass, enough to fill the device; of larger ones as many as have its pixels."""
@@ -51,5 +51,5 @@ class Inference:
     def _embed_chunk(self, chunk: Tensor) -> Float[Tensor, "n d"]:
         x = self.prepare(chunk)
         if x.is_cuda and x.ndim == 4:
-            x = x.to(dtype=torch.bfloat16, memory_format=torch.channels_last)
+            x = x.to(dtype=compute_dtype(x.device), memory_format=torch.channels_last)
         return self.network.embed(x).float()
