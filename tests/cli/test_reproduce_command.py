@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
-from laplacenet.experiments.paper.claim_rules import headline_with_views
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
+from laplacenet.experiments.paper.recipes import headline_with_views
 from laplacenet.experiments.paper.records import read_records, write_record
 from laplacenet.experiments.paper.reproduce import Places, planned_jobs
 from laplacenet.models.network import Network
