@@ -98,7 +98,7 @@ def test_a_setting_that_does_not_fit_is_refused_with_what_would(setting: str, sa
         ({"train": 5}, "train must be an object"),
         ({"train": {"steps": "5"}}, "steps is '5', not a whole number"),
         ({"train": {"steps": True}}, "steps is True, not a whole number"),
-        ({"graph": {"prior": ["a"]}}, "prior is"),
+        ({"graph": {"prior": ["a"]}}, r"graph.prior\[0\] is 'a', not a number"),
         ({"seed": None}, "seed is None"),
     ],
 )

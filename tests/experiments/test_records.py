@@ -93,14 +93,14 @@ def test_a_record_names_files_but_not_where_they_lie() -> None:
         (lambda c: c["outcome"].update(test_error=31.64), "between 0 and 1"),
         (lambda c: c["outcome"].update(test_error="low"), "test_error is 'low'"),
         (lambda c: c["outcome"].pop("total_s"), "'total_s' is missing"),
-        (lambda c: c["outcome"].update(more=1), "'more' is unknown"),
+        (lambda c: c["outcome"].update(more=1), "outcome: unknown entry 'more'"),
         (lambda c: c["key"].update(split_source="own"), "must be one of published, balanced"),
         (lambda c: c["key"].update(split=True), "split is True"),
         (lambda c: c["experiment"]["train"].update(steps="many"), "steps is 'many'"),
-        (lambda c: c.update(curve={}), "a list is expected"),
+        (lambda c: c.update(curve={}), "curve is {}, not a list"),
         (lambda c: c.update(curve=c["curve"][::-1]), "must ascend"),
         (lambda c: c.update(diverged_at_step="soon"), "diverged_at_step"),
-        (lambda c: c.update(provenance=[]), "a dict is expected"),
+        (lambda c: c.update(provenance=[]), r"provenance is \[\], not an object"),
     ],
 )
 def test_what_is_no_record_is_refused_by_name(tmp_path: Path, change: Any, said: str) -> None:

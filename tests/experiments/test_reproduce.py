@@ -24,7 +24,7 @@ from laplacenet.experiments.paper.reproduce import (
     unique,
 )
 from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
-from laplacenet.runtime import InputError, Silence
+from laplacenet.runtime import InputError, NullMonitor
 from laplacenet.training import Execution
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -45,7 +45,7 @@ def places(data: Path, work: Path, *, published: bool = True) -> Places:
 
 
 def run(job: Job, where: Places, n_steps: int | None = None) -> Record | None:
-    monitor = Silence() if n_steps is None else StopAfter(n_steps)
+    monitor = NullMonitor() if n_steps is None else StopAfter(n_steps)
     for _ in run_job(job, where, execution=CPU, monitor=monitor):
         pass
     return read_record(record_path(where.results, job.key)) if is_recorded(job, where.results) else None
@@ -103,7 +103,7 @@ def test_a_run_cut_off_and_continued_elsewhere_leaves_the_record_of_an_unbroken_
 
 
 def timeless(record: Record) -> tuple[object, ...]:
-    """What may not differ between two sittings; the loss of an epoch in two parts is summed in another order."""
+    """What may not differ between two sessions; the loss of an epoch in two parts is summed in another order."""
     outcome = replace(record.outcome, total_s=0.0, label_s=0.0, compile_s=0.0, median_step_s=None)
     return record.key, record.experiment, outcome, tuple(replace(point, loss=0.0) for point in record.curve)
 

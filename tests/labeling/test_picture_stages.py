@@ -21,7 +21,7 @@ from laplacenet.labeling.settings import LabelingSettings, TimeConfig
 from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds
 from laplacenet.labeling.stages import Workshop, finished_pass
 from laplacenet.models import ModelConfig, load_model
-from laplacenet.runtime import Monitor, RunFolder, Silence
+from laplacenet.runtime import Monitor, NullMonitor, RunFolder
 from laplacenet.training import Execution, TrainConfig
 
 N, N_CLASSES, N_GIVEN = 120, 3, 54
@@ -56,7 +56,7 @@ def job_of(given: torch.Tensor | None = None, settings: LabelingSettings = SETTI
 
 def workshop_at(path: Path, job: Job, monitor: Monitor | None = None) -> Workshop:
     folder = RunFolder(path) if path.exists() else RunFolder.create(path)
-    return Workshop(job, folder, Execution(torch.device("cpu")), monitor or Silence(), time.monotonic())
+    return Workshop(job, folder, Execution(torch.device("cpu")), monitor or NullMonitor(), time.monotonic())
 
 
 def go(workshop: Workshop, step_s: float | None = None) -> PictureRun:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from laplacenet.cli.label_progress import StageDisplay
 from laplacenet.cli.progress import print_line, reading, warn
-from laplacenet.cli.sitting import fresh_folder
+from laplacenet.cli.session import fresh_folder
 from laplacenet.cli.wording import duration, percent
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line

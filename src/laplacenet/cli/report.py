@@ -42,7 +42,7 @@ def report(
 
 def page_of(run: Path) -> Path:
     """The labeling's page; of a run of train the curves, which its records hold."""
-    from laplacenet.cli.sitting import CURVES
+    from laplacenet.cli.session import CURVES
     from laplacenet.experiments import read_epochs, read_experiment
     from laplacenet.labeling.result import WORDS
     from laplacenet.reports.curves import draw_run

@@ -15,7 +15,7 @@ from laplacenet.labeling.priors import class_shares
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
 from laplacenet.labeling.wording import chosen_prior
 from laplacenet.models import ModelConfig
-from laplacenet.runtime.notation import override
+from laplacenet.runtime.settings import override
 from laplacenet.training import TrainConfig
 
 LARGEST_SIDE = {"cpu": 32, "cuda": 64}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from laplacenet.data import VectorSet
 from laplacenet.labeling.graph_model import GraphModel
 from laplacenet.models.predictions import Prediction, Source, row_names, told
-from laplacenet.runtime import InputError, Monitor, Silence
+from laplacenet.runtime import InputError, Monitor, NullMonitor
 
 BLOCK = 5_000  # rows judged at once
 
@@ -19,7 +19,7 @@ def graph_predictions(
         for start in range(0, len(rows), BLOCK):
             some = names[start : start + BLOCK]
             probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
-            (monitor or Silence()).advance(len(some))
+            (monitor or NullMonitor()).advance(len(some))
             yield from told(some, probabilities, model.class_names)
 
 

@@ -14,8 +14,8 @@ from laplacenet.labeling.stages import Workshop
 from laplacenet.labeling.timing import REPORTING_S, SHARES, fastest_threads, steps_within
 from laplacenet.models import require_fit
 from laplacenet.runtime import InputError, RunFolder, provenance
-from laplacenet.runtime.notation import from_json, to_json
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.runtime.settings import from_json, to_json
 from laplacenet.training import Execution, TrainConfig
 
 DEFAULT_LIMIT_S = 240.0
@@ -71,5 +71,5 @@ def picture_run(workshop: Workshop, *, step_s: float | None) -> PictureRun:
 
 
 def elapsed_before_s(folder: RunFolder) -> float:
-    """The time of earlier sittings, as far as it was written down."""
+    """The time of earlier sessions, as far as it was written down."""
     return float(folder.read(WORDS)["elapsed_s"]) if folder.has(WORDS) else 0.0

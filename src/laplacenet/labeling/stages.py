@@ -17,7 +17,7 @@ from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save
 from laplacenet.labeling.priors import class_shares
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
 from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream_seed, write_sealed
-from laplacenet.runtime.notation import to_json
+from laplacenet.runtime.settings import to_json
 from laplacenet.training import (
     Epoch,
     Execution,

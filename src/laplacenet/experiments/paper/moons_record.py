@@ -5,8 +5,8 @@ from pathlib import Path
 
 from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.paper.figure_two import KIND, METHODS
-from laplacenet.experiments.typed import typed
 from laplacenet.runtime import InputError, read_json
+from laplacenet.runtime.decoding import decode
 
 FOLDER, RECORD, PICTURE = "figure-2", "two-moons.json", "figure-2.png"
 
@@ -47,8 +47,8 @@ def read_moons(results: Path) -> MoonsRecord | None:
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{path}: not a record of Figure 2")
     try:
-        runs = tuple(typed(MoonsRun, run) for run in content["runs"])
-    except (KeyError, TypeError, InputError) as error:
+        runs = decode(tuple[MoonsRun, ...], content["runs"], source="runs")
+    except (KeyError, InputError) as error:
         raise InputError(f"{path}: not a record of Figure 2 ({error})") from error
     if not runs:
         raise InputError(f"{path}: a record of Figure 2 without a run")

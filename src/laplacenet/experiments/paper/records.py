@@ -15,8 +15,8 @@ from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.run_records import EpochRecord, Outcome, last_known
-from laplacenet.experiments.typed import as_kind, require, typed
 from laplacenet.runtime import InputError, read_json, write_json
+from laplacenet.runtime.decoding import Decoder
 
 FORMAT = 1
 SPLIT_SOURCES = ("published", "balanced")
@@ -154,18 +154,19 @@ def read_record(path: Path) -> Record:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f"{path}: not a record of format {FORMAT}")
+    read = Decoder("", {}).value
     try:
         return Record(
-            key=typed(RunKey, content["key"]),
+            key=read(RunKey, content["key"], "key"),
             experiment=from_json(content["experiment"], source="experiment"),
-            provenance=require(dict, content["provenance"]),
-            outcome=typed(Outcome, content["outcome"]),
-            curve=tuple(typed(CurvePoint, point) for point in require(list, content["curve"])),
-            diverged_at_step=as_kind(int | None, content["diverged_at_step"], name="diverged_at_step"),
+            provenance=read(dict[str, Any], content["provenance"], "provenance"),
+            outcome=read(Outcome, content["outcome"], "outcome"),
+            curve=read(tuple[CurvePoint, ...], content["curve"], "curve"),
+            diverged_at_step=read(int | None, content["diverged_at_step"], "diverged_at_step"),
         )
     except KeyError as error:
         raise InputError(f"{path}: not a record, it has no {error.args[0]!r}") from error
-    except (TypeError, InputError) as error:
+    except InputError as error:
         raise InputError(f"{path}: not a record ({error})") from error
 
 

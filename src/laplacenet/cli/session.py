@@ -1,4 +1,4 @@
-"""One sitting before a run: start or resume it, show it, and on an interruption say how it goes on."""
+"""One session of a run: start or resume it, show it, and after an interruption say how to resume it."""
 
 import contextlib
 import shlex
@@ -36,7 +36,7 @@ def read_task(experiment: Experiment, *, data_folder: Path | None = None, downlo
         return prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
 
 
-def sit_through(
+def run_session(
     task: Task,
     folder: RunFolder,
     *,
@@ -57,7 +57,7 @@ def sit_through(
     display = display_for(name, n_steps=n_steps, n_done=n_done, said=kinds_said(folder))
     with Interruption() as interruption, display:
         watch = Watch(interruption, display, limit_s=limit_s)
-        with told_how_to_go_on(folder, command):
+        with resume_hint(folder, command):
             for record in begin(task, folder, execution=execution, monitor=watch):
                 display.show(record)
         if folder.has(FINAL):
@@ -76,7 +76,7 @@ def steps_done(folder: RunFolder) -> int:
 
 
 def kinds_said(folder: RunFolder) -> set[str]:
-    """The remarks that earlier sittings made; records that are damaged are made again, and their remarks too."""
+    """The remarks that earlier sessions made; records that are damaged are made again, and their remarks too."""
     try:
         return {kind for record in read_epochs(folder) for kind in remarks(record)}
     except InputError:
@@ -84,7 +84,7 @@ def kinds_said(folder: RunFolder) -> set[str]:
 
 
 @contextlib.contextmanager
-def told_how_to_go_on(
+def resume_hint(
     folder: RunFolder, command: str, *, if_finished: str = "the run is finished all the same"
 ) -> Iterator[None]:
     """A run that an error cuts off ends with why it did and how it goes on; a bug says so below its traceback."""
