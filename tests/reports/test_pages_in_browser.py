@@ -28,7 +28,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def labeling_page(folder: Path, labeling: Labeling) -> Path:
     save_labeling(folder, labeling)
-    if labeling.account.kind == "pictures":
+    if labeling.summary.kind == "pictures":
         rows = shown_rows(labeling)
         save_gallery(folder, rows, made_up_pictures(labeling, rows))
     return write_labeling_page(folder)

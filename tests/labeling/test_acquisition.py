@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from references_labeling_pages import made_up_labeling
 
 from laplacenet.graph import GraphConfig, pseudo_label
-from laplacenet.labeling import worth as module
+from laplacenet.labeling import acquisition as module
+from laplacenet.labeling.acquisition import select_next, suspects, why, why_suspect
 from laplacenet.labeling.result import Labeling
-from laplacenet.labeling.worth import suspects, why, why_suspect, worth_labeling
 from laplacenet.runtime import InputError
 
 N_CLASSES, N_CLUSTERS, N_ASKED = 4, 24, 12
@@ -60,7 +60,7 @@ def test_labels_chosen_so_are_worth_more_than_random_ones_and_than_the_least_sur
         free = torch.nonzero(~labeling.is_given).squeeze(1)
         random = free[torch.randperm(len(free), generator=torch.Generator().manual_seed(seed))[:N_ASKED]]
         least = free[labeling.margin[free].argsort()[:N_ASKED]]
-        chosen.append(accuracy_after(labeling, worth_labeling(labeling, N_ASKED).rows, truth))
+        chosen.append(accuracy_after(labeling, select_next(labeling, N_ASKED).rows, truth))
         drawn.append(accuracy_after(labeling, random, truth))
         unsure.append(accuracy_after(labeling, least, truth))
     assert np.mean(chosen) > np.mean(drawn) + 0.05
@@ -72,7 +72,7 @@ def test_labels_chosen_so_are_worth_more_than_random_ones_and_than_the_least_sur
 @given(n=st.integers(4, 60), n_given=st.integers(1, 60), asked=st.integers(1, 80), seed=st.integers(0, 5))
 def test_the_rows_are_new_differ_and_are_as_many_as_there_can_be(n: int, n_given: int, asked: int, seed: int) -> None:
     labeling = made_up_labeling(n, 3, n_given=min(n, n_given), seed=seed)
-    found = worth_labeling(labeling, asked)
+    found = select_next(labeling, asked)
     assert not labeling.is_given[found.rows].any()
     assert len(found.rows) == len(found.rows.unique()) == min(asked, int((~labeling.is_given).sum()))
     assert int(found.stands_for.sum()) == int((~labeling.is_given).sum())
@@ -90,7 +90,7 @@ def test_an_outlier_is_not_asked_for_before_a_crowd_however_unsure_it_is() -> No
     labeling = replace(
         labeling, features=features, scores=scores, labels=torch.zeros(41, dtype=torch.int64), given=given
     )
-    assert 40 not in worth_labeling(labeling, 1).rows.tolist()
+    assert 40 not in select_next(labeling, 1).rows.tolist()
 
 
 def test_a_twin_of_what_was_taken_is_not_taken_next() -> None:
@@ -103,22 +103,22 @@ def test_a_twin_of_what_was_taken_is_not_taken_next() -> None:
         labels=torch.zeros(14, dtype=torch.int64),
         given=torch.full((14,), -1),
     )
-    first, second = worth_labeling(labeling, 2).rows.tolist()
+    first, second = select_next(labeling, 2).rows.tolist()
     assert first < 10 <= second
 
 
 def test_a_large_collection_is_represented_by_a_pool_drawn_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POOL", 50)
     labeling = made_up_labeling(300)
-    one, other = worth_labeling(labeling, 10), worth_labeling(labeling, 10)
+    one, other = select_next(labeling, 10), select_next(labeling, 10)
     assert torch.equal(one.rows, other.rows)
     assert int(one.stands_for.sum()) == pytest.approx(int((~labeling.is_given).sum()), abs=10)
 
 
 def test_where_everything_is_given_nothing_is_worth_labeling() -> None:
-    assert len(worth_labeling(made_up_labeling(20, 3, n_given=20), 5).rows) == 0
+    assert len(select_next(made_up_labeling(20, 3, n_given=20), 5).rows) == 0
     with pytest.raises(InputError, match="at least one"):
-        worth_labeling(made_up_labeling(20, 3), 0)
+        select_next(made_up_labeling(20, 3), 0)
 
 
 def test_suspects_come_with_the_clearest_first_and_say_why() -> None:
@@ -128,12 +128,12 @@ def test_suspects_come_with_the_clearest_first_and_say_why() -> None:
     gaps = unseen.amax(1) - unseen[torch.arange(len(rows)), labeling.given[rows]]
     assert len(rows) == int(labeling.is_suspect.sum()) > 1
     assert torch.equal(gaps, gaps.sort(descending=True).values)
-    assert labeling.account.class_names[int(labeling.given[rows[0]])] in why_suspect(labeling, int(rows[0]))
+    assert labeling.summary.class_names[int(labeling.given[rows[0]])] in why_suspect(labeling, int(rows[0]))
 
 
 def test_the_reason_names_both_labels_it_stands_between() -> None:
     labeling = made_up_labeling()
-    row = int(worth_labeling(labeling, 1).rows[0])
+    row = int(select_next(labeling, 1).rows[0])
     best = labeling.scores[row].argsort(descending=True)[:2].tolist()
-    assert all(labeling.account.class_names[label] in why(labeling, row, 7) for label in best)
+    assert all(labeling.summary.class_names[label] in why(labeling, row, 7) for label in best)
     assert why(labeling, row, 7).endswith("stands for 7")

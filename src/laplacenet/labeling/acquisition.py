@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from laplacenet.labeling.result import Labeling
-from laplacenet.labeling.table import no_formula
+from laplacenet.labeling.result import Labeling, no_formula
 from laplacenet.runtime import InputError, stream
 
 POOL = 4_000  # rows compared with one another: their similarities fill 64 MB
@@ -18,14 +17,14 @@ FLOOR = 0.01  # what a row counts of which the graph is sure: sure is not right,
 
 
 @dataclass(frozen=True, eq=False)
-class Worth:
+class Selection:
     """Rows in the order in which they should be labeled; `stands_for` counts the rows that each is the nearest to."""
 
     rows: Int64[Tensor, " m"]
     stands_for: Int64[Tensor, " m"]
 
 
-def worth_labeling(labeling: Labeling, n: int) -> Worth:
+def select_next(labeling: Labeling, n: int) -> Selection:
     """The n rows without a given label whose labels would settle most of what is unsettled.
 
     Each row of the collection wants to lie near a labeled one, the more the less sure the graph is of it: it weighs
@@ -38,7 +37,7 @@ def worth_labeling(labeling: Labeling, n: int) -> Worth:
         raise InputError(f"-n {n}: ask for at least one row")
     candidates = torch.nonzero(~labeling.is_given).squeeze(1)
     if len(candidates) == 0:
-        return Worth(candidates, candidates)
+        return Selection(candidates, candidates)
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
     n = min(n, len(pool))
@@ -46,7 +45,7 @@ def worth_labeling(labeling: Labeling, n: int) -> Worth:
     taken = _greedy_cover(closeness, weights[pool], n)
     nearest = closeness[:, taken].argmax(1)
     n_alike = torch.bincount(nearest, minlength=n) * (len(candidates) / len(pool))
-    return Worth(candidates[pool[taken]], n_alike.round().long())
+    return Selection(candidates[pool[taken]], n_alike.round().long())
 
 
 def suspects(labeling: Labeling) -> Int64[Tensor, " m"]:
@@ -63,26 +62,26 @@ def contradiction(labeling: Labeling, rows: Int64[Tensor, " m"]) -> Float[Tensor
 
 def why(labeling: Labeling, row: int, n_alike: int) -> str:
     """In words: between which labels the row stands, and how many others it speaks for."""
-    names = labeling.account.class_names
+    names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
     return f"{said}; stands for {n_alike}"
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:
-    names, unseen = labeling.account.class_names, labeling.unseen_scores[row]
+    names, unseen = labeling.summary.class_names, labeling.unseen_scores[row]
     given = int(labeling.given[row])
     return f"given as {names[given]}, which scores {float(unseen[given]):.2f} where the label is not seen"
 
 
-def to_label(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
+def next_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     """The n rows most worth labeling: row, guess, reason."""
-    worth = worth_labeling(labeling, n)
+    worth = select_next(labeling, n)
     rows = zip(worth.rows.tolist(), worth.stands_for.tolist(), strict=True)
     return [(row, int(labeling.labels[row]), why(labeling, row, n_alike)) for row, n_alike in rows]
 
 
-def to_look_at_again(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
+def suspect_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     """The n most doubtful of the given labels: row, what the scores say that it had no part in, reason."""
     rows = suspects(labeling)[:n].tolist()
     return [(row, int(labeling.unseen_scores[row].argmax()), why_suspect(labeling, row)) for row in rows]
@@ -95,7 +94,7 @@ def as_csv(labeling: Labeling, rows: Sequence[tuple[int, int, str]]) -> str:
     table.writerow(("path", "label", "guess", "confidence", "why"))
     for row, guess, reason in rows:
         scores = labeling.unseen_scores[row] if labeling.is_given[row] else labeling.scores[row]
-        name = labeling.account.class_names[guess]
+        name = labeling.summary.class_names[guess]
         table.writerow((no_formula(labeling.names[row]), "", name, f"{float(scores[guess]):.4f}", reason))
     return text.getvalue()
 

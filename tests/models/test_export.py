@@ -10,9 +10,9 @@ import torch
 
 from laplacenet.augment import normalized
 from laplacenet.data import ChannelStatistics
-from laplacenet.labeling import export as module
-from laplacenet.labeling.export import METADATA, NEEDED_FOR_ONNX, export_model
 from laplacenet.models import ModelConfig, ModelDescription, Network
+from laplacenet.models import export as module
+from laplacenet.models.export import METADATA, NEEDED_FOR_ONNX, export_model
 from laplacenet.runtime import InputError, RunError
 
 HAS_ONNX = all(importlib.util.find_spec(name) for name in NEEDED_FOR_ONNX)

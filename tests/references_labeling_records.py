@@ -74,16 +74,16 @@ def measured(run: Path, arguments: Sequence[str]) -> dict[str, Any]:
     started_at = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     seconds = time.perf_counter() - started_at
-    account = load_labeling(run).account
-    calibration = account.calibration
+    summary = load_labeling(run).summary
+    calibration = summary.calibration
     return {
         "seconds": seconds,
-        "choices": account.choices,
-        "notes": account.notes,
-        "accuracy": asdict(account.estimate)["test_accuracy"],
-        "n_judged": account.estimate.n_test,
-        "estimate": asdict(account.estimate)["accuracy"],
-        "n_estimate": account.estimate.n,
+        "choices": summary.choices,
+        "notes": summary.notes,
+        "accuracy": asdict(summary.estimate)["test_accuracy"],
+        "n_judged": summary.estimate.n_test,
+        "estimate": asdict(summary.estimate)["accuracy"],
+        "n_estimate": summary.estimate.n,
         "calibration_error": None if calibration is None else calibration.error,
     }
 
