@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from references_experiments import record_of
 
-from laplacenet.experiments.benchmark import EpochRow, newest_side_by_side
-from laplacenet.experiments.benchmark import Record as BenchRecord
-from laplacenet.experiments.benchmark import write_record as write_bench_record
+from laplacenet.experiments.benchmark import BenchRecord, EpochRow, newest_side_by_side, write_bench_record
 from laplacenet.experiments.paper.claims import numbers, statements
 from laplacenet.experiments.paper.published import TABLES
 from laplacenet.experiments.paper.recipes import experiment_in, find_recipe, headline_with_views

@@ -21,6 +21,14 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Another value for one setting; may be repeated."),
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Lay other defaults over those of the data:"
+        " digits, cifar10, cifar100, mini-imagenet, two-moons or pictures.",
+    ),
+]
 NoCompile = Annotated[bool, typer.Option("--no-compile", help="On a GPU, begin at once with uncompiled code.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the run that lies there and begin anew.")]
 TimeLimit = Annotated[

@@ -13,6 +13,7 @@ from laplacenet.cli.options import (
     Model,
     NoCompile,
     Overwrite,
+    Preset,
     Settings,
     TimeLimit,
     refuse_beside_resume,
@@ -28,11 +29,10 @@ Labels = Annotated[
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.  [default: the recipe's number; of your own data, all]",
+        "or file names and labels in .csv, .tsv or .jsonl.  [default: the preset's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
-Recipe = Annotated[str | None, typer.Option(help="Begin with the settings of this name.  [default: by the data]")]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
@@ -44,7 +44,7 @@ def train(
     labels: Labels = None,
     split_key: SplitKey = None,
     model: Model = None,
-    recipe: Recipe = None,
+    preset: Preset = None,
     settings: Settings = None,
     seed: Seed = None,
     out: Out = None,
@@ -63,7 +63,6 @@ def train(
     A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume; its result is the same.
 
     \b
-    Recipes: digits, cifar10, cifar100, mini-imagenet, two-moons, pictures.
     Settings: --set graph.k=20, …; no pseudo-labels: --set train.label_source=none.
 
     \b
@@ -84,12 +83,12 @@ def train(
     limit_s = time_limit_s(time_limit)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
-        fresh |= {"--recipe": recipe, "--set": settings, "--seed": seed, "--out": out}
+        fresh |= {"--preset": preset, "--set": settings, "--seed": seed, "--out": out}
         refuse_beside_resume(fresh | {"--overwrite": overwrite, "--strict": strict})
         folder = RunFolder.open(resume)
         task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
-        experiment = chosen_experiment(data, recipe, labels=labels, split_key=split_key, model=model, seed=seed)
+        experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download)
         if strict:

@@ -58,7 +58,7 @@ class Recipe:
         """The cells of a column such as `cifar100/4000`."""
         cells = tuple(cell for cell in self.cells if cell.column == column)
         if not cells:
-            raise InputError(f"{self.name} has no cell {column!r}; choose one of {', '.join(self.columns())}")
+            raise InputError(f"{self.name} has no column {column!r}; choose one of {', '.join(self.columns())}")
         return cells
 
 
