@@ -39,13 +39,13 @@ def bench(
       laplacenet bench --only graph --sizes 10000,100000
     """
     from laplacenet.cli.measuring import chosen_settings, measure, show
-    from laplacenet.experiments.benchmark import read_records
+    from laplacenet.experiments.benchmark import read_bench_records
     from laplacenet.reports.bench_table import markdown_tables
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
 
     if table:
-        typer.echo(markdown_tables(read_records(out)), nl=False)
+        typer.echo(markdown_tables(read_bench_records(out)), nl=False)
         return
     execution = Execution(choose_device(device), compile=compile_loss)
     record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)

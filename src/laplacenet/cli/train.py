@@ -13,6 +13,7 @@ from laplacenet.cli.options import (
     Download,
     Model,
     Overwrite,
+    Preset,
     Settings,
     TimeLimit,
     refuse_beside_resume,
@@ -28,7 +29,7 @@ Labels = Annotated[
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.  [default: the recipe's number; of your own data, all]",
+        "or file names and labels in .csv, .tsv or .jsonl.  [default: the preset's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
@@ -36,7 +37,6 @@ MethodName = Annotated[
     str | None,
     typer.Option("--method", help="How to train, by a name that laplacenet methods lists.  [default: laplacenet]"),
 ]
-Recipe = Annotated[str | None, typer.Option(help="Begin with the settings of this name.  [default: by the data]")]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
@@ -49,7 +49,7 @@ def train(
     split_key: SplitKey = None,
     method: MethodName = None,
     model: Model = None,
-    recipe: Recipe = None,
+    preset: Preset = None,
     settings: Settings = None,
     seed: Seed = None,
     out: Out = None,
@@ -68,7 +68,6 @@ def train(
     A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume; its result is the same.
 
     \b
-    Recipes: digits, cifar10, cifar100, mini-imagenet, two-moons, pictures.
     Settings: --set graph.k=20, --set method.n_views=5, …
 
     \b
@@ -91,13 +90,12 @@ def train(
     limit_s = time_limit_s(time_limit)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
-        fresh |= {"--method": method}
-        fresh |= {"--recipe": recipe, "--set": settings, "--seed": seed, "--out": out}
+        fresh |= {"--method": method, "--preset": preset, "--set": settings, "--seed": seed, "--out": out}
         refuse_beside_resume(fresh | {"--overwrite": overwrite, "--strict": strict})
         folder = RunFolder.open(resume)
         task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
-        experiment = chosen_experiment(data, recipe, labels=labels, split_key=split_key, model=model, seed=seed)
+        experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
         if method is not None:
             experiment = with_method(experiment, method)
         experiment = override(in_folder(experiment, data_dir), settings or [])

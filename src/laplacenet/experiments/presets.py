@@ -1,4 +1,7 @@
-"""What a run begins with that names only its data: the paper's parameters, or settings for small things."""
+"""Presets: sets of defaults, for each named data set and for one's own pictures.
+
+That of the data applies by itself; another may be laid over it.
+"""
 
 from dataclasses import replace
 
@@ -66,21 +69,33 @@ def pictures() -> Experiment:
     )
 
 
-STARTS = {start().name: start for start in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures)}
+PRESETS = {preset().name: preset for preset in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures)}
+PICTURES = "pictures"
+VECTORS = "two-moons"  # the one data set, and the one preset, without pictures
 
 
-def start_named(name: str) -> Experiment:
-    if name not in STARTS:
-        raise InputError(f"unknown recipe {name!r}; choose one of {', '.join(STARTS)}")
-    return STARTS[name]()
+def preset_named(name: str) -> Experiment:
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]()
 
 
-def start_for(data: str) -> Experiment:
-    """The start for a data set's name; for a folder or a file, that for one's own pictures."""
-    if data in STARTS and data != "pictures":
-        return STARTS[data]()
+def preset_for(data: str) -> Experiment:
+    """The preset of a named data set; for a folder or a file, that for one's own pictures."""
+    if data in PRESETS and data != PICTURES:
+        return PRESETS[data]()
     experiment = pictures()
     return replace(experiment, data=replace(experiment.data, name=data))
+
+
+def with_preset(experiment: Experiment, name: str) -> Experiment:
+    """The same data, labels and seed with every other setting of this preset."""
+    preset, data = preset_named(name), experiment.data.name
+    if (name == VECTORS) != (data == VECTORS):
+        kind, other = ("vectors", "pictures") if name == VECTORS else ("pictures", "vectors")
+        fitting = [known for known in PRESETS if (known == VECTORS) != (name == VECTORS)]
+        raise InputError(f"--preset {name} is for {kind}, and {data} holds {other}; choose {' or '.join(fitting)}")
+    return replace(preset, name=f"{experiment.name}-{name}", seed=experiment.seed, data=experiment.data)
 
 
 def supervised_only(experiment: Experiment) -> Experiment:

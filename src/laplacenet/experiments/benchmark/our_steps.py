@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from laplacenet.augment import AugmentConfig
-from laplacenet.experiments.benchmark.clock import seconds
+from laplacenet.experiments.benchmark.clock import time_work
 from laplacenet.experiments.benchmark.settings import StepCase
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS
 from laplacenet.models import build_model
@@ -61,4 +61,4 @@ class OurSteps:
             for plan in plans:
                 take_steps(self.stepper, plan, plan.first_step, NullMonitor())
 
-        return 1000 * seconds(take_all, self.device)[1] / (n_rounds * n_steps)
+        return 1000 * time_work(take_all, self.device)[1] / (n_rounds * n_steps)

@@ -64,11 +64,11 @@ class FigureTwo:
 
 
 def figure_two(seed: int) -> FigureTwo:
-    moons = draw_moons(seed)
+    moons = sample_moons(seed)
     return FigureTwo(seed, moons, {method: fit(moons, method, seed=seed) for method in METHODS})
 
 
-def draw_moons(seed: int) -> Moons:
+def sample_moons(seed: int) -> Moons:
     points = two_moons(N_POINTS, NOISE, seed)
     is_train = torch.zeros(N_POINTS, dtype=torch.bool)
     is_train[balanced_split(points.labels, N_TRAIN, stream_seed(seed, "moons-train")).labeled] = True
