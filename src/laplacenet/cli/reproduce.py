@@ -84,7 +84,7 @@ def reproduce(
     options: dict[str, object] = {"--column": column, "--row": row, "--steps": steps, "--data-dir": data_dir}
     options |= {"--split-file": split_file, "--preset": preset, "--set": settings, "--for": time_limit}
     options |= {"--splits": splits != "0", "--checkpoint-every": checkpoint_every != "60s", "--runs": runs != RUNS}
-    options |= {"--device": device != "auto", "--no-compile": no_compile}
+    options |= {"--device": device != "auto", "--compile": compile_loss}
     refuse_unused(name, [option for option, value in options.items() if value])
     request = Request(
         name=name,
