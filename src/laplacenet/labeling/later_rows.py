@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from laplacenet.data import VectorSet
 from laplacenet.labeling.graph_model import GraphModel
-from laplacenet.models.predictions import Prediction, Source, row_names, told
+from laplacenet.labeling.predictions import Prediction, Source, row_names, told
 from laplacenet.runtime import InputError, Monitor, Silence
 
 BLOCK = 5_000  # rows judged at once
