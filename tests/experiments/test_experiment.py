@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.experiments import DataConfig, Experiment, from_json, override, to_json
-from laplacenet.experiments.starts import STARTS, start_for, start_named, supervised_only
+from laplacenet.experiments.presets import STARTS, start_for, start_named, supervised_only
 from laplacenet.graph import GraphConfig
 from laplacenet.models import MODELS, ModelConfig
 from laplacenet.runtime import InputError
@@ -98,7 +98,7 @@ def test_a_setting_that_does_not_fit_is_refused_with_what_would(setting: str, sa
         ({"train": 5}, "train must be an object"),
         ({"train": {"steps": "5"}}, "steps is '5', not a whole number"),
         ({"train": {"steps": True}}, "steps is True, not a whole number"),
-        ({"graph": {"prior": ["a"]}}, "prior is"),
+        ({"graph": {"prior": ["a"]}}, r"graph.prior\[0\] is 'a', not a number"),
         ({"seed": None}, "seed is None"),
     ],
 )

@@ -9,13 +9,22 @@ import torch
 from references_experiments import TINY, split_files, write_tiny_data
 from references_runs import StopAfter
 
-from laplacenet.experiments.costs import MEASURED_ON, cost_s
-from laplacenet.experiments.plan import SHORT_STEPS, whole_plan
-from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
-from laplacenet.experiments.records import Record, read_record, read_records, record_path
-from laplacenet.experiments.reproduce import Job, Places, is_recorded, left_out, make_job, planned_jobs, run_job, unique
-from laplacenet.experiments.variants import laplacenet, supervised, with_scaled_batch
-from laplacenet.runtime import InputError, Silence
+from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
+from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
+from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
+from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
+from laplacenet.experiments.paper.reproduce import (
+    Job,
+    Places,
+    is_recorded,
+    left_out,
+    make_job,
+    planned_jobs,
+    run_job,
+    unique,
+)
+from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
+from laplacenet.runtime import InputError, NullMonitor
 from laplacenet.training import Execution
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -36,7 +45,7 @@ def places(data: Path, work: Path, *, published: bool = True) -> Places:
 
 
 def run(job: Job, where: Places, n_steps: int | None = None) -> Record | None:
-    monitor = Silence() if n_steps is None else StopAfter(n_steps)
+    monitor = NullMonitor() if n_steps is None else StopAfter(n_steps)
     for _ in run_job(job, where, execution=CPU, monitor=monitor):
         pass
     return read_record(record_path(where.results, job.key)) if is_recorded(job, where.results) else None
@@ -94,7 +103,7 @@ def test_a_run_cut_off_and_continued_elsewhere_leaves_the_record_of_an_unbroken_
 
 
 def timeless(record: Record) -> tuple[object, ...]:
-    """What may not differ between two sittings; the loss of an epoch in two parts is summed in another order."""
+    """What may not differ between two sessions; the loss of an epoch in two parts is summed in another order."""
     outcome = replace(record.outcome, total_s=0.0, label_s=0.0, compile_s=0.0, median_step_s=None)
     return record.key, record.experiment, outcome, tuple(replace(point, loss=0.0) for point in record.curve)
 

@@ -54,7 +54,7 @@ def demo(
 
 def finished(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":
     """The outcome of the experiment in this folder, run as far as it has not been."""
-    from laplacenet.cli.sitting import sit_through
+    from laplacenet.cli.session import run_session
     from laplacenet.experiments import prepare, read_outcome
     from laplacenet.experiments.run_records import FINAL
 
@@ -62,7 +62,7 @@ def finished(experiment: "Experiment", path: Path, *, execution: "Execution", ov
     if folder.has(FINAL):
         return read_outcome(folder)
     goes_on_with = "the same command, without --overwrite" if overwrite else "the same command"
-    outcome = sit_through(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
+    outcome = run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
     assert outcome is not None, "without a time limit a run ends or the command does"
     return outcome
 

@@ -70,8 +70,7 @@ def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, or where it labeled embeddings its graph, ready to be asked."""
-    from laplacenet.labeling.graph_model import holds_graph_model, load_graph_model
-    from laplacenet.labeling.later_rows import graph_predictions
+    from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
 
@@ -94,7 +93,7 @@ def told_of_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Pred
 
 
 def csv_lines(found: "Iterable[Prediction]") -> Iterator[str]:
-    from laplacenet.labeling.table import no_formula
+    from laplacenet.labeling.result import no_formula
 
     yield csv_line("path", "label", "confidence", "margin")
     for one in found:

@@ -8,15 +8,15 @@ from pathlib import Path
 import typer
 
 from laplacenet.cli.progress import Watch, display_for
-from laplacenet.cli.sitting import told_how_to_go_on
+from laplacenet.cli.session import resume_hint
 from laplacenet.cli.wording import duration, percent
-from laplacenet.experiments.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.moons_record import FOLDER, RECORD
-from laplacenet.experiments.plan import whole_plan
-from laplacenet.experiments.recipes import RECIPES, Cell, Recipe, find_recipe
-from laplacenet.experiments.records import Record, read_record, read_records, record_path
-from laplacenet.experiments.reproduce import (
+from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
+from laplacenet.experiments.paper.moons_record import FOLDER, RECORD
+from laplacenet.experiments.paper.plan import whole_plan
+from laplacenet.experiments.paper.recipes import RECIPES, Cell, Recipe, find_recipe
+from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
+from laplacenet.experiments.paper.reproduce import (
     Job,
     Places,
     is_recorded,
@@ -27,8 +27,8 @@ from laplacenet.experiments.reproduce import (
     steps_done,
     unique,
 )
-from laplacenet.experiments.series import RecordBook
-from laplacenet.experiments.variants import PAPER_STEPS
+from laplacenet.experiments.paper.series import RecordBook
+from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.runtime import InputError, Interruption, RunFolder
 from laplacenet.training import Execution
 
@@ -150,19 +150,19 @@ def work_through(asked: Asked, *, execution: Execution, limit_s: float | None) -
         left_s = None if ends_at is None else ends_at - time.monotonic()
         if left_s is not None and left_s <= 0:
             break
-        _sit_through(job, places, execution=execution, limit_s=left_s)
+        _run_session(job, places, execution=execution, limit_s=left_s)
     n_missing = sum(not is_recorded(job, places.results) for job in todo)
     if n_missing:
         typer.echo(f"time is up, {n_missing} runs are left; give the same command again to go on", err=True)
 
 
-def _sit_through(job: Job, places: Places, *, execution: Execution, limit_s: float | None) -> None:
+def _run_session(job: Job, places: Places, *, execution: Execution, limit_s: float | None) -> None:
     title = f"{job.key.name} split {job.key.split}"
     n_steps, n_done = job.experiment.train.steps, steps_done(job, places)
     with Interruption() as interruption, display_for(title, n_steps=n_steps, n_done=n_done) as display:
         watch = Watch(interruption, display, limit_s=limit_s)
         if_finished = "the run is finished; the same command records it"
-        with told_how_to_go_on(RunFolder(places.runs / job.key.path), "the same command", if_finished=if_finished):
+        with resume_hint(RunFolder(places.runs / job.key.path), "the same command", if_finished=if_finished):
             for epoch in run_job(job, places, execution=execution, monitor=watch):
                 display.show(epoch)
     if is_recorded(job, places.results):

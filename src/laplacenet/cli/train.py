@@ -73,7 +73,7 @@ def train(
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
     from laplacenet.cli.choices import chosen_experiment, in_folder
-    from laplacenet.cli.sitting import fresh_folder, read_task, say_outcome, sit_through
+    from laplacenet.cli.session import fresh_folder, read_task, run_session, say_outcome
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, read_experiment
     from laplacenet.runtime import RunFolder, choose_device
@@ -97,5 +97,5 @@ def train(
         folder = fresh_folder(out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite)
         if task.dataset.skipped:
             write_skipped(folder.path / SKIPPED, task.dataset.skipped)
-    if (outcome := sit_through(task, folder, execution=execution, limit_s=limit_s)) is not None:
+    if (outcome := run_session(task, folder, execution=execution, limit_s=limit_s)) is not None:
         say_outcome(outcome, folder)

@@ -59,8 +59,8 @@ def numbered(
     names = class_names if given <= set(class_names) else in_order(given)
     number = {name: position for position, name in enumerate(names)}
     of_label = {label: UNKNOWN if name is None else number[name] for label, name in spelled.items()}
-    of_label_or_none: dict[str | None, int] = {None: UNKNOWN, **of_label}
-    return torch.tensor([of_label_or_none[label] for label in labels], dtype=torch.int64), names
+    numbers = [UNKNOWN if label is None else of_label[label] for label in labels]
+    return torch.tensor(numbers, dtype=torch.int64), names
 
 
 def similar_classes(counts: Mapping[str, int]) -> list[tuple[str, ...]]:

@@ -143,7 +143,7 @@ def read_picture_folder(
     images = images[:, :1].contiguous() if is_grey(images) else images
     names = names_of(parts.train, kept)
     rows = ImageSet(images, labels[kept], class_names, names)
-    test, test_skipped = None, []
+    test, test_skipped = None, list[Skipped]()
     if test_labels is not None and parts.test:
         test, test_skipped = _read_test(parts.test, test_labels, rows, monitor=monitor)
     notes = (*_lost(parts, labels, kept, with_test=with_test), *label_notes(rows.labels, class_names))

@@ -54,6 +54,15 @@ class LabelEntries:
     def place(self, position: int) -> str:
         return f"{self.path}, {self.unit} {self.lines[position]}"
 
+    def take(self, positions: Sequence[int]) -> "LabelEntries":
+        return LabelEntries(
+            self.path,
+            [self.lines[position] for position in positions],
+            [self.names[position] for position in positions],
+            [self.labels[position] for position in positions],
+            self.unit,
+        )
+
 
 @runtime_checkable
 class Finder(Protocol):
@@ -86,15 +95,14 @@ def is_json_list(path: Path, text: str) -> bool:
 def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
     """Those with a known label, what spreadsheets and Label Studio add to names taken off."""
     known = {label: known_label(unescaped(label)) for label in set(entries.labels)}
-    lines, names, labels = entries.lines, entries.names, [known[label] for label in entries.labels]
     if None in known.values():
-        kept = [position for position, label in enumerate(labels) if label is not None]
-        lines, names, labels = [lines[i] for i in kept], [names[i] for i in kept], [labels[i] for i in kept]
+        entries = entries.take([i for i, label in enumerate(entries.labels) if known[label] is not None])
+    names, labels = entries.names, [known[label] or "" for label in entries.labels]
     if "'" in text:
         names = [unescaped(name) for name in names]
     if "/data/" in text:
         names = [_local_name(name, finder) for name in names]
-    return LabelEntries(entries.path, lines, names, [label for label in labels if label is not None], entries.unit)
+    return LabelEntries(entries.path, entries.lines, names, labels, entries.unit)
 
 
 def _local_name(name: str, finder: Finder) -> str:

@@ -251,19 +251,11 @@ def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
                 f"{entries.place(entries.names.index(name))}: {len(rows)} images are called {quoted(name)} ({meant});"
                 " give the path with its sub-folder"
             )
-    rows = [found[name][0][0] for name in entries.names]
-    return _without_passed_over(RowLabels(rows, entries))
-
-
-def _without_passed_over(labels: RowLabels) -> RowLabels:
-    if PASSED_OVER not in labels.rows:
-        return labels
-    entries, kept = labels.entries, [i for i, row in enumerate(labels.rows) if row != PASSED_OVER]
-    columns = ([column[i] for i in kept] for column in (entries.names, entries.labels))
-    return RowLabels(
-        [labels.rows[i] for i in kept],
-        LabelEntries(entries.path, [entries.lines[i] for i in kept], *columns, entries.unit),
-    )
+    meant_rows = [found[name][0][0] for name in entries.names]
+    if PASSED_OVER in meant_rows:
+        kept = [position for position, row in enumerate(meant_rows) if row != PASSED_OVER]
+        return RowLabels([meant_rows[position] for position in kept], entries.take(kept))
+    return RowLabels(meant_rows, entries)
 
 
 def _unknown_names(entries: LabelEntries, found: dict[str, Found], names: Sequence[str]) -> str:

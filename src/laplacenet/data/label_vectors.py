@@ -102,9 +102,8 @@ def _numbered_labels(path: Path, n: int) -> RowLabels:
         if not rows:
             place = entries.place(entries.names.index(name))
             raise InputError(f"{place}: {quoted(name)} is no row number; rows are 0 to {n - 1}")
-    known = [position for position, label in enumerate(entries.labels) if label != "None"]
-    lines, names, labels = ([column[i] for i in known] for column in (entries.lines, entries.names, entries.labels))
-    return RowLabels([found[name][0] for name in names], LabelEntries(path, lines, names, labels, entries.unit))
+    known = entries.take([position for position, label in enumerate(entries.labels) if label != "None"])
+    return RowLabels([found[name][0] for name in known.names], known)
 
 
 def _spelled_out(text: str) -> str | None:

@@ -3,12 +3,12 @@
 from typing import Any
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.runtime import notation
-from laplacenet.runtime.notation import override, to_json
+from laplacenet.runtime import settings
+from laplacenet.runtime.settings import override, to_json
 
 __all__ = ["from_json", "override", "to_json"]
 
 
 def from_json(content: Any, *, source: str) -> Experiment:
     """The experiment of an `experiment.json`; `source` names the file in what is said when it is not one."""
-    return notation.from_json(Experiment(), content, source=source)
+    return settings.from_json(Experiment(), content, source=source)

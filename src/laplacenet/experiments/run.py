@@ -22,7 +22,7 @@ from laplacenet.experiments.run_records import (
 )
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.models import Inference, Network, load_model, save_model
-from laplacenet.runtime import InputError, Monitor, RunFolder, Silence, provenance
+from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, provenance
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import Epoch, Execution, Position, Run, load_checkpoint, save_checkpoint, train
 from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records, refuse_other
@@ -58,7 +58,7 @@ def start_run(
         folder.write_sealed(PROVENANCE, provenance(execution.device) | origin(task))
         save_checkpoint(folder.checkpoint, network, start, identity=known_as)
         folder.write(EXPERIMENT, to_json(task.experiment))  # last: what has begun can be resumed
-        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or Silence())
+        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or NullMonitor())
 
 
 def resume_run(
@@ -77,7 +77,7 @@ def resume_run(
         history, now = _history(folder, task), provenance(execution.device)
         _say_what_changed(history, now)
         folder.write_sealed(PROVENANCE, history | {"resumed": [*history.get("resumed", []), now]})
-        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or Silence())
+        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or NullMonitor())
 
 
 def _refuse_finished(folder: RunFolder) -> None:
@@ -94,7 +94,7 @@ def _refuse_finished(folder: RunFolder) -> None:
 
 
 def _history(folder: RunFolder, task: Task) -> dict[str, Any]:
-    """What is known of the run's earlier sittings."""
+    """What is known of the run's earlier sessions."""
     try:
         return folder.read_sealed(PROVENANCE)
     except InputError as error:
@@ -152,7 +152,7 @@ def identity(task: Task) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Session:
-    """One sitting of a run, from its start or from a checkpoint to its end or to an interruption."""
+    """One session of a run, from its start or from a checkpoint to its end or to an interruption."""
 
     task: Task
     folder: RunFolder

@@ -24,7 +24,7 @@ from laplacenet.data import (
 from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
-from laplacenet.runtime import InputError, Monitor, Silence, stream_seed
+from laplacenet.runtime import InputError, Monitor, NullMonitor, stream_seed
 from laplacenet.training import ImageViews, LaplaceNet, VectorViews, Views
 from laplacenet.training.schedule import wanted_supervised_steps
 
@@ -111,7 +111,7 @@ def prepare(
     data = experiment.data
     name = found_in(data_folder, data.name) if data_folder is not None else data.name
     folder = data_folder or data.folder
-    dataset = load_dataset(name, folder=folder, size=data.size, download=download, monitor=monitor or Silence())
+    dataset = load_dataset(name, folder=folder, size=data.size, download=download, monitor=monitor or NullMonitor())
     given_labels, class_names = visible_labels(dataset, data, root=Path(name).expanduser(), seed=experiment.seed)
     if not class_names:
         raise InputError(

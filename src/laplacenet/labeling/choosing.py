@@ -9,14 +9,24 @@ import torch
 from laplacenet.data import ImageSet
 from laplacenet.data.pictures import default_size
 from laplacenet.data.walking import find_pictures
-from laplacenet.labeling.embeddings import neighbors_for
+from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.priors import class_shares
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
-from laplacenet.labeling.wording import chosen_prior
 from laplacenet.models import ModelConfig
-from laplacenet.runtime.notation import override
+from laplacenet.runtime.settings import override
 from laplacenet.training import TrainConfig
+
+SAID_OF_PRIORS = {
+    "shrunk": "Classes are expected to be as frequent as among the given labels, drawn towards equal shares as far as"
+    " so few labels leave room for doubt.",
+    "labeled": "Classes are expected to be as frequent as among the given labels.",
+    "equal": "All classes are expected to be equally frequent.",
+}
+
+
+def chosen_prior(prior: str) -> str:
+    return SAID_OF_PRIORS.get(prior, "Classes are expected to have the shares that were given.")
+
 
 LARGEST_SIDE = {"cpu": 32, "cuda": 64}
 """Pixels a side that a network can be trained on in minutes."""
@@ -25,6 +35,8 @@ LEAST_FOR_PATCHES = 16
 MANY_FOR_GPU = 10_000
 """Pictures from which a GPU can learn a deep network's filters."""
 BATCH_SIZE = 100
+LARGEST_K, SMALLEST_K = 50, 5
+ROWS_PER_NEIGHBOR = 8  # a row's neighbors should be a small part of its class
 
 
 def chosen_size(config: CollectionConfig, device: torch.device) -> int | None:
@@ -47,6 +59,11 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
     settings = override(settings, texts)
     class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
     return settings
+
+
+def neighbors_for(n: int, n_classes: int) -> int:
+    """k: the paper's 50, fewer where a class has few rows."""
+    return min(LARGEST_K, max(SMALLEST_K, n // (ROWS_PER_NEIGHBOR * n_classes)))
 
 
 def chosen_network(rows: ImageSet, device: torch.device) -> tuple[ModelConfig, TrainConfig]:

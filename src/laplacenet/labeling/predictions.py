@@ -19,7 +19,7 @@ from laplacenet.data.walking import PictureFile, find_pictures
 from laplacenet.models.inference import Inference
 from laplacenet.models.network import Network
 from laplacenet.models.saved import ModelDescription
-from laplacenet.runtime import InputError, Monitor, Silence
+from laplacenet.runtime import InputError, Monitor, NullMonitor
 
 BLOCK = 500  # pictures decoded and judged at once
 
@@ -63,7 +63,7 @@ def predictions(
         raise InputError("this network reads vectors; pictures cannot be put before it")
     inference = Inference(network, partial(normalized, statistics=description.statistics))
     for source in sources:
-        for found in _pictures(source, description.input_shape, monitor or Silence()):
+        for found in _pictures(source, description.input_shape, monitor or NullMonitor()):
             if isinstance(found, Skipped):
                 yield found
             else:

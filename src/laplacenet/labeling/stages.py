@@ -12,12 +12,12 @@ from torch import Tensor
 
 from laplacenet.data import ImageSet, data_hash
 from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
-from laplacenet.labeling.priors import class_shares
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
 from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream_seed, write_sealed
-from laplacenet.runtime.notation import to_json
+from laplacenet.runtime.settings import to_json
 from laplacenet.training import (
     Epoch,
     Execution,
@@ -54,7 +54,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, eq=False)
-class Workshop:
+class LabelingContext:
     """What all stages share: the pictures, where they are trained on, and the run folder."""
 
     job: Job
@@ -105,24 +105,24 @@ class Stage:
 class StageRun:
     """One stage under way: its network, and where it stands."""
 
-    def __init__(self, workshop: Workshop, stage: Stage) -> None:
-        self.workshop, self.stage = workshop, stage
-        self.path = workshop.path(stage.name)
-        self.network = workshop.fresh_network(stage.name)
-        self.inference = Inference(self.network.to(workshop.execution.device), workshop.views.plain)
+    def __init__(self, context: LabelingContext, stage: Stage) -> None:
+        self.context, self.stage = context, stage
+        self.path = context.path(stage.name)
+        self.network = context.fresh_network(stage.name)
+        self.inference = Inference(self.network.to(context.execution.device), context.views.plain)
         self.identity = self._identity()
 
     def epochs(self, deadline: Deadline) -> Iterator[StageEpoch]:
         """Train from the checkpoint, or from the start; a checkpoint is left whenever it stops."""
         position, saved_at = self._begin(), time.perf_counter()
-        elapsed_before_s = max((line["elapsed_s"] for line in self.workshop.folder.epochs()), default=0.0)
+        elapsed_before_s = max((line["elapsed_s"] for line in self.context.folder.epochs()), default=0.0)
         started_at = time.monotonic()
         for epoch in train(self._run(), start=position, monitor=deadline):
             position = epoch.position
             if epoch.n_steps:
                 record = self._record(epoch, elapsed_before_s + time.monotonic() - started_at)
-                self.workshop.folder.append_epoch(record.to_json())
-            if time.perf_counter() - saved_at >= self.workshop.execution.checkpoint_every_s:
+                self.context.folder.append_epoch(record.to_json())
+            if time.perf_counter() - saved_at >= self.context.execution.checkpoint_every_s:
                 self._save(position)
                 saved_at = time.perf_counter()
             if epoch.n_steps:
@@ -136,10 +136,10 @@ class StageRun:
         return found
 
     def look(self) -> LabelPass:
-        job = self.workshop.job
+        job = self.context.job
         return label_all(
             self.inference,
-            self.workshop.rows.images,
+            self.context.rows.images,
             self.stage.seen,
             job.settings.graph,
             prior=job.settings.prior,
@@ -154,10 +154,10 @@ class StageRun:
         start = Position(step=0, epoch=0, plan=None, momentum={})
         if (self.path / PLAN).is_file():
             start = load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
-            self.workshop.folder.restore_epoch_lines(checkpoint_records(self.path / "checkpoint"))
+            self.context.folder.restore_epoch_lines(checkpoint_records(self.path / "checkpoint"))
             return start
         if self.stage.begins_with is not None:
-            begin_with(self.workshop, self.stage.begins_with, self.network)
+            begin_with(self.context, self.stage.begins_with, self.network)
         self.path.mkdir(parents=True, exist_ok=True)
         self._save(start)
         plan = {"config": to_json(self.stage.config), "begins_with": self.stage.begins_with}
@@ -165,7 +165,7 @@ class StageRun:
         return start
 
     def _run(self) -> Run:
-        work, settings = self.workshop, self.workshop.job.settings
+        work, settings = self.context, self.context.job.settings
         n_classes = len(work.job.class_names)
         graph = replace(settings.graph, prior=class_shares(settings.prior, self.stage.seen, n_classes))
         seed = stream_seed(settings.seed, f"labeling/{self.stage.name}")
@@ -177,7 +177,7 @@ class StageRun:
         shares = None
         if found is not None:
             labels = found.labels.cpu()[self.stage.seen < 0]
-            counts = torch.bincount(labels, minlength=len(self.workshop.job.class_names))
+            counts = torch.bincount(labels, minlength=len(self.context.job.class_names))
             shares = (counts / max(1, len(labels))).tolist()
         return StageEpoch(
             stage=self.stage.name,
@@ -195,19 +195,19 @@ class StageRun:
         )
 
     def _save(self, position: Position) -> None:
-        lines = self.workshop.folder.epoch_lines()
+        lines = self.context.folder.epoch_lines()
         save_checkpoint(self.path / "checkpoint", self.network, position, identity=self.identity, records=lines)
 
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must agree with: the stage's settings, its pictures, and the labels that it sees."""
-        settings = self.workshop.job.settings
+        settings = self.context.job.settings
         parts = {
             "train": self.stage.config,
             "model": settings.model,
             "augment": settings.augment,
             "graph": settings.graph,
         }
-        seen = replace(self.workshop.rows, labels=self.stage.seen)
+        seen = replace(self.context.rows, labels=self.stage.seen)
         return {
             "stage": self.stage.name,
             **{name: to_json(part) for name, part in parts.items()},
@@ -217,19 +217,19 @@ class StageRun:
         }
 
 
-def begin_with(workshop: Workshop, name: str, network: Network) -> None:
+def begin_with(context: LabelingContext, name: str, network: Network) -> None:
     """Put the weights with which a finished stage ended into the network."""
-    folder = workshop.path(name) / "checkpoint"
+    folder = context.path(name) / "checkpoint"
     load_checkpoint(folder, network, identity=checkpoint_identity(folder) or {})
 
 
-def finished_pass(workshop: Workshop, name: str) -> LabelPass | None:
+def finished_pass(context: LabelingContext, name: str) -> LabelPass | None:
     """What a stage found, if it is done."""
-    path = workshop.path(name) / PASS
+    path = context.path(name) / PASS
     return load_pass(path) if path.is_file() else None
 
 
-def planned_config(workshop: Workshop, name: str) -> dict[str, Any] | None:
+def planned_config(context: LabelingContext, name: str) -> dict[str, Any] | None:
     """The training settings with which a stage began, if it has."""
-    path = workshop.path(name) / PLAN
+    path = context.path(name) / PLAN
     return dict(read_sealed(path)["config"]) if path.is_file() else None

@@ -3,7 +3,7 @@
 from laplacenet.runtime.device import choose_device, mixed_precision
 from laplacenet.runtime.errors import InputError, RunError
 from laplacenet.runtime.files import read_json, read_sealed, read_whole, write_json, write_sealed, write_whole
-from laplacenet.runtime.monitor import Interruption, Monitor, Silence
+from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor
 from laplacenet.runtime.provenance import provenance
 from laplacenet.runtime.random import stream, stream_seed
 from laplacenet.runtime.run_folder import RunFolder
@@ -12,9 +12,9 @@ __all__ = [
     "InputError",
     "Interruption",
     "Monitor",
+    "NullMonitor",
     "RunError",
     "RunFolder",
-    "Silence",
     "choose_device",
     "mixed_precision",
     "provenance",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from laplacenet.graph import PseudoLabels
 from laplacenet.models import Inference, Network
-from laplacenet.runtime import Monitor, Silence
+from laplacenet.runtime import Monitor, NullMonitor
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
@@ -71,7 +71,7 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
 
     Where numbers are no longer finite the run ends with `DivergedError` in place of the epoch.
     """
-    monitor = monitor or Silence()
+    monitor = monitor or NullMonitor()
     network = prepare(run.network, run.execution)
     inference = Inference(network, run.views.plain)
     stepper = Stepper(run.method, network, run.inputs, views=run.views, config=run.config, execution=run.execution)

@@ -12,7 +12,7 @@ from laplacenet.experiments.benchmark.settings import StepCase
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS
 from laplacenet.graph import GraphConfig
 from laplacenet.models import build_model
-from laplacenet.runtime import Silence
+from laplacenet.runtime import NullMonitor
 from laplacenet.training import EpochPlan, Execution, ImageViews, LaplaceNet, TrainConfig
 from laplacenet.training.loop import prepare, take_steps
 from laplacenet.training.step import Stepper
@@ -66,6 +66,6 @@ class OurSteps:
 
         def take_all() -> None:
             for plan in plans:
-                take_steps(self.stepper, plan, plan.first_step, Silence())
+                take_steps(self.stepper, plan, plan.first_step, NullMonitor())
 
         return 1000 * seconds(take_all, self.device)[1] / (n_rounds * n_steps)

@@ -15,6 +15,7 @@ from laplacenet.experiments.benchmark.graph_scale import with_growth
 from laplacenet.experiments.benchmark.rows import SECTIONS, GraphRow, Row
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.runtime import InputError, provenance, read_json, write_json
+from laplacenet.runtime.decoding import decode
 
 FORMAT = 1
 COMPARED = ("faiss-cpu", "torchvision", "triton")
@@ -47,6 +48,18 @@ class Record:
         machine = hardware.get("gpu") or f"{hardware['threads']}-threads"
         moment = self.provenance["date"][:16].replace(":", "")
         return "-".join([hardware["device"], re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-"), moment]) + ".json"
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A record as its file holds it: which kind of row a section has is known by the section's name."""
+
+    provenance: dict[str, Any]
+    settings: dict[str, Any]
+    rows: dict[str, list[Any]]
+    missing: tuple[Missing, ...]
+    elapsed_s: float
+    is_complete: bool
 
 
 def empty_record(settings: BenchSettings, device: torch.device) -> Record:
@@ -83,11 +96,17 @@ def read_record(path: Path) -> Record:
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError(f"{path}: not a record of `laplacenet bench`")
     try:
-        rows = {name: tuple(SECTIONS[name](**row) for row in some) for name, some in content.pop("rows").items()}
-        missing = tuple(Missing(**entry) for entry in content.pop("missing"))
-        return Record(rows=rows, missing=missing, **content)
-    except (TypeError, KeyError) as error:
+        stored = decode(StoredRecord, content, source="")
+        rows: dict[str, tuple[Row, ...]] = {
+            name: tuple(decode(SECTIONS[name], row, source=f"{name}[{i}]") for i, row in enumerate(some))
+            for name, some in stored.rows.items()
+        }
+    except KeyError as error:
+        raise InputError(f"{path}: not a record of `laplacenet bench` (it has an unknown section {error})") from error
+    except InputError as error:
         raise InputError(f"{path}: not a record of `laplacenet bench` ({error})") from error
+    values = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
+    return Record(**(values | {"rows": rows}))
 
 
 def read_records(folder: Path) -> list[Record]:
