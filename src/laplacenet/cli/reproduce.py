@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import CheckpointEvery, Device, NoCompile, Settings, TimeLimit, seconds, time_limit_s
+from laplacenet.cli.options import CheckpointEvery, Device, NoCompile, Settings, TimeLimit
 
 Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
@@ -40,7 +40,7 @@ def reproduce(
     split_file: SplitFile = None,
     settings: Settings = None,
     time_limit: TimeLimit = None,
-    checkpoint_every: CheckpointEvery = "60s",
+    checkpoint_every: CheckpointEvery = 60.0,
     runs: Runs = Path("runs"),
     results: Results = Path("results"),
     device: Device = "auto",
@@ -80,9 +80,8 @@ def reproduce(
         return
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
-    every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
+    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=checkpoint_every)
     if name == "figure-2":
         reproduce_figure_2(asked)
     else:
-        work_through(asked, execution=execution, limit_s=time_limit_s(time_limit))
+        work_through(asked, execution=execution, limit_s=time_limit)

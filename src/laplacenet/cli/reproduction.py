@@ -29,7 +29,7 @@ from laplacenet.experiments.paper.reproduce import (
 )
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
-from laplacenet.runtime import InputError, Interruption, RunFolder
+from laplacenet.runtime import InputError, Interruption, RunFolder, TimeLimitError
 from laplacenet.training import Execution
 
 ALL = "all"
@@ -153,7 +153,7 @@ def work_through(asked: Asked, *, execution: Execution, limit_s: float | None) -
         _run_session(job, places, execution=execution, limit_s=left_s)
     n_missing = sum(not is_recorded(job, places.results) for job in todo)
     if n_missing:
-        typer.echo(f"time is up, {n_missing} runs are left; give the same command again to go on", err=True)
+        raise TimeLimitError(f"time is up, runs left to do: {n_missing}; give the same command again to go on")
 
 
 def _run_session(job: Job, places: Places, *, execution: Execution, limit_s: float | None) -> None:
