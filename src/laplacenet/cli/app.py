@@ -28,6 +28,7 @@ from laplacenet.cli.evaluate import evaluate
 from laplacenet.cli.export import export
 from laplacenet.cli.label import label
 from laplacenet.cli.memory import keep_freed_memory
+from laplacenet.cli.methods import methods
 from laplacenet.cli.next import next as next_to_label
 from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, say
 from laplacenet.cli.predict import predict
@@ -44,7 +45,7 @@ NO_USABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 COMMANDS = {
     "Try it": (demo,),
     "Label your own pictures": (label, next_to_label, predict, export),
-    "Train and evaluate": (train, evaluate, data),
+    "Train and evaluate": (train, methods, evaluate, data),
     "Reproduce the paper": (reproduce, report, bench),
 }
 """In the order of the help."""
