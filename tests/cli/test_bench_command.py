@@ -41,7 +41,7 @@ def test_a_quick_run_prints_a_table_and_leaves_a_record(measured: tuple[Done, Pa
 
 def test_progress_is_shown_apart_from_the_table(measured: tuple[Done, Path]) -> None:
     result, _ = measured
-    assert "1/3  the graph: n = 300" in result.stderr
+    assert "measuring  0/3  the graph: n = 300" in result.stderr
     assert "1/3" not in result.stdout
 
 

@@ -28,6 +28,7 @@ def report(
     from laplacenet.experiments.paper.records import read_records
     from laplacenet.reports.paper_page import headline as headline_rows
     from laplacenet.reports.paper_page import write_report
+    from laplacenet.runtime import require_apart
     from laplacenet.runtime.run_folder import EXPERIMENT
 
     if run is not None and (run / EXPERIMENT).is_file():
@@ -37,6 +38,7 @@ def report(
     if headline:
         typer.echo(headline_rows(read_records(records)), nl=False)
         return
+    require_apart(out, [records])
     typer.echo(write_report(records, out))
 
 
