@@ -7,6 +7,7 @@ from laplacenet.experiments.benchmark import read_side_by_side
 from laplacenet.experiments.benchmark.epochs import BASELINE
 from laplacenet.experiments.paper.plan import SHORT_STEPS
 from laplacenet.experiments.paper.records import Record, read_records
+from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_page import headline
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def recorded(name: str, *, data: str = "cifar100-4000") -> Record:
 
 
 def test_the_headline_is_the_reports() -> None:
-    assert headline(RECORDS) in README
+    assert headline(RecordBook(RECORDS)) in README
 
 
 @pytest.mark.parametrize("row", ROWS)
