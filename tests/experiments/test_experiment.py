@@ -14,7 +14,8 @@ from laplacenet.experiments.presets import PRESETS, preset_for, preset_named, su
 from laplacenet.graph import GraphConfig
 from laplacenet.models import MODELS, ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import LABEL_SOURCES, TrainConfig
+from laplacenet.training import METHODS, TrainConfig, config_class
+from laplacenet.training.methods.supervised import SupervisedConfig
 
 rates = st.floats(0, 1, allow_nan=False)
 priors = st.none() | st.lists(st.floats(0.1, 1), min_size=1, max_size=4).map(tuple)
@@ -28,7 +29,8 @@ values = st.fixed_dictionaries(
             {"cutout": rates, "flip": st.booleans(), "pad": st.none() | st.integers(0, 4)}
         ),
         "graph": st.fixed_dictionaries({"k": st.integers(1, 99), "prior": priors}),
-        "train": st.fixed_dictionaries({"lr": rates, "label_source": st.sampled_from(LABEL_SOURCES)}),
+        "train": st.fixed_dictionaries({"lr": rates}),
+        "method": st.fixed_dictionaries({"name": st.sampled_from(sorted(METHODS))}),
     }
 )
 
@@ -36,6 +38,7 @@ values = st.fixed_dictionaries(
 def experiment_of(values: dict[str, Any]) -> Experiment:
     kinds = {"data": DataConfig, "model": ModelConfig, "augment": AugmentConfig}
     kinds |= {"graph": GraphConfig, "train": TrainConfig}
+    kinds["method"] = config_class(values["method"]["name"])
     return Experiment(**{key: kinds[key](**value) if key in kinds else value for key, value in values.items()})
 
 
@@ -117,9 +120,9 @@ PAPER = {  # Table II: α, µ, k, S, b, b_l, l_r, n_m, ω, n_a
 @pytest.mark.parametrize("name", PAPER)
 def test_the_papers_data_sets_start_with_its_table_of_parameters(name: str) -> None:
     preset = preset_named(name)
-    train = preset.train
+    train, method = preset.train, preset.method
     assert (
-        train.mixup_alpha,
+        method.mixup_alpha,
         preset.graph.mu,
         preset.graph.k,
         train.steps,
@@ -128,7 +131,7 @@ def test_the_papers_data_sets_start_with_its_table_of_parameters(name: str) -> N
         train.lr,
         train.momentum,
         train.weight_decay,
-        train.n_views,
+        method.n_views,
     ) == PAPER[name]
 
 
@@ -167,6 +170,5 @@ def test_an_unknown_preset_is_refused_with_the_known_ones() -> None:
 def test_the_baseline_differs_in_nothing_but_who_labels() -> None:
     ours = preset_named("digits")
     alone = supervised_only(ours)
-    assert alone.train.label_source == "none"
-    same = dataclasses.replace(alone, name=ours.name, train=dataclasses.replace(alone.train, label_source="graph"))
-    assert same == ours
+    assert alone.method == SupervisedConfig(n_views=ours.method.n_views, mixup_alpha=ours.method.mixup_alpha)
+    assert dataclasses.replace(alone, name=ours.name, method=ours.method) == ours

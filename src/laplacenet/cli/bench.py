@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile
+from laplacenet.cli.options import Compile, Device
 
 
 def bench(
@@ -23,7 +23,7 @@ def bench(
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the record.")] = Path("results/bench"),
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Measure the training step, the views, the pseudo-label pass and the graph at scale, each beside alternatives, and
     the time of an epoch of each of the paper's variants (Table IX).
@@ -40,7 +40,7 @@ def bench(
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
 
-    execution = Execution(choose_device(device), compile=not no_compile)
+    execution = Execution(choose_device(device), compile=compile_loss)
     record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)
     show(record)
     typer.echo(f"record  {path}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile, Overwrite, Settings
+from laplacenet.cli.options import Compile, Device, Overwrite, Settings
 
 if TYPE_CHECKING:
     from laplacenet.experiments import Experiment, Outcome
@@ -21,7 +21,7 @@ def demo(
     settings: Settings = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Train on 1 297 handwritten digits of which 40 are labeled: LaplaceNet, and for comparison the 40 labels alone.
 
@@ -36,7 +36,7 @@ def demo(
     from laplacenet.runtime import choose_device, provenance, write_json
     from laplacenet.training import Execution
 
-    execution = Execution(choose_device(device), compile=not no_compile)
+    execution = Execution(choose_device(device), compile=compile_loss)
     outcomes = []
     for seed in range(seeds):
         pair = demo_pair(seed, settings or [])

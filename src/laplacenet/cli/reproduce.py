@@ -7,9 +7,9 @@ import typer
 
 from laplacenet.cli.options import (
     CheckpointEvery,
+    Compile,
     DataDir,
     Device,
-    NoCompile,
     Preset,
     Settings,
     TimeLimit,
@@ -53,7 +53,7 @@ def reproduce(
     runs: Runs = RUNS,
     results: Results = Path("results"),
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Reproduce the paper's tables and figures.
 
@@ -84,7 +84,7 @@ def reproduce(
     options: dict[str, object] = {"--column": column, "--row": row, "--steps": steps, "--data-dir": data_dir}
     options |= {"--split-file": split_file, "--preset": preset, "--set": settings, "--for": time_limit}
     options |= {"--splits": splits != "0", "--checkpoint-every": checkpoint_every != "60s", "--runs": runs != RUNS}
-    options |= {"--device": device != "auto", "--no-compile": no_compile}
+    options |= {"--device": device != "auto", "--compile": compile_loss}
     refuse_unused(name, [option for option, value in options.items() if value])
     request = Request(
         name=name,
@@ -108,5 +108,5 @@ def reproduce(
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
     every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=every_s)
     work_through(request, execution=execution, limit_s=time_limit_s(time_limit))

@@ -6,12 +6,12 @@ That of the data applies by itself; another may be laid over it.
 from dataclasses import replace
 
 from laplacenet.augment import AugmentConfig
-from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
 from laplacenet.experiments.paper.variants import laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 
 def digits() -> Experiment:
@@ -25,7 +25,8 @@ def digits() -> Experiment:
         model=ModelConfig("small-cnn"),
         augment=AugmentConfig(flip=False, cutout=0.25),
         graph=GraphConfig(k=15),
-        train=TrainConfig(steps=1_200, batch_size=80, labeled_batch_size=20, n_views=2, lr=0.1, mixup_alpha=1.0),
+        train=TrainConfig(steps=1_200, batch_size=80, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=2, mixup_alpha=1.0),
     )
 
 
@@ -51,7 +52,8 @@ def two_moons() -> Experiment:
         data=DataConfig(name="two-moons", n_labeled=20),
         model=ModelConfig("mlp"),
         graph=GraphConfig(k=10),
-        train=TrainConfig(steps=1_000, batch_size=100, labeled_batch_size=20, n_views=1, lr=0.1, mixup_alpha=0.0),
+        train=TrainConfig(steps=1_000, batch_size=100, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=1, mixup_alpha=0.0),
     )
 
 
@@ -62,7 +64,8 @@ def pictures() -> Experiment:
         data=DataConfig(name="pictures"),
         model=ModelConfig("small-cnn"),
         graph=GraphConfig(k=20),
-        train=TrainConfig(steps=3_000, batch_size=100, labeled_batch_size=20, n_views=2, lr=0.1),
+        train=TrainConfig(steps=3_000, batch_size=100, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=2),
     )
 
 
@@ -97,5 +100,4 @@ def with_preset(experiment: Experiment, name: str) -> Experiment:
 
 def supervised_only(experiment: Experiment) -> Experiment:
     """The same network, views, MixUp and steps on the given labels alone: the baseline of every comparison."""
-    train = replace(experiment.train, label_source="none")
-    return replace(experiment, name=f"{experiment.name}-supervised", train=train)
+    return replace(with_method(experiment, "supervised"), name=f"{experiment.name}-supervised")

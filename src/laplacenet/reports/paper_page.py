@@ -174,7 +174,7 @@ def headline(book: RecordBook) -> str:
             experiment = cell.experiment
             series = book.series(experiment)
             spread = series[0].spread(last_error) if series else None
-            if experiment.train.label_source == "graph" and spread is not None and experiment.name not in seen:
+            if experiment.method.name == "laplacenet" and spread is not None and experiment.name not in seen:
                 seen.add(experiment.name)
                 ours = f"**{spread}** ({schedule(series[0])})"
                 lines.append(f"| {cell.column} | {experiment.model.name} | {cell.published} | {ours} |")
