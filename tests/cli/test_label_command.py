@@ -94,7 +94,7 @@ def test_a_folder_and_a_list_of_labels(shell: Shell) -> None:
     truth = torch.from_numpy(striped(90, 3)[1])
     accuracy = float((labeling.labels == truth)[54:].double().mean())
     assert accuracy > 0.7
-    estimate = labeling.account.estimate
+    estimate = labeling.summary.estimate
     assert estimate.n_test == 36
     assert estimate.test_accuracy is not None
     assert estimate.test_accuracy.value == pytest.approx(accuracy)
@@ -116,7 +116,7 @@ def test_a_folder_with_a_sub_folder_for_each_class_and_a_test_folder(shell: Shel
     labeling = load_labeling(shell.folder / "run")
     assert len(labeling) == 70
     assert int(labeling.is_given.sum()) == 45
-    assert labeling.account.estimate.n_test == 20
+    assert labeling.summary.estimate.n_test == 20
     assert "unlabeled/50.png" in labeling.names
 
 
@@ -125,14 +125,14 @@ def test_images_in_an_array_file(shell: Shell) -> None:
     labels = np.where(np.arange(60) < 45, truth, -1)
     np.savez(shell.folder / "images.npz", images=pixels, labels=labels)
     shell.succeeds("label", "images.npz", "--out", "run", *QUICK)
-    assert load_labeling(shell.folder / "run").account.kind == "pictures"
+    assert load_labeling(shell.folder / "run").summary.kind == "pictures"
 
 
 def test_it_goes_on_with_a_finished_run_and_leaves_it_complete(shell: Shell) -> None:
     write_pictures(shell.folder / "photos")
     shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", *QUICK)
     shell.succeeds("label", "--resume", "run")
-    assert load_labeling(shell.folder / "run").account.is_complete
+    assert load_labeling(shell.folder / "run").summary.is_complete
     assert (shell.folder / "run" / "stages" / "vote-1").is_dir()
 
 
@@ -198,7 +198,7 @@ def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:
     said = shell.succeeds(*arguments)
     assert "warning: 1 files were skipped and are listed in skipped.csv; the first, broken.jpg" in said.err
     assert rows_of(shell.folder / "run" / "skipped.csv")[0]["path"] == "broken.jpg"
-    assert load_labeling(shell.folder / "run").account.n_skipped == 1
+    assert load_labeling(shell.folder / "run").summary.n_skipped == 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -221,7 +221,7 @@ def test_an_interruption_keeps_what_there_is_and_says_how_to_go_on(tmp_path: Pat
     assert "go on with: laplacenet label --resume run" in said
     assert "Traceback" not in said
     labeling = load_labeling(tmp_path / "run")
-    assert not labeling.account.is_complete
+    assert not labeling.summary.is_complete
     assert len(rows_of(tmp_path / "run" / "labels.csv")) == 90
     assert (tmp_path / "run" / "report.html").is_file()
 

@@ -51,7 +51,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --split-key first", "give the file with --labels"),
         ("train digits --model 13cnn", "unknown model '13cnn'; choose one of 13-cnn, wrn-28-2"),
         ("train digits --model 13-cnn", "model 13-cnn cannot read inputs of shape 1×8×8"),
-        ("train digits --recipe cifar", "unknown recipe 'cifar'; choose one of digits"),
+        ("train digits --preset cifar", "unknown preset 'cifar'; choose one of digits"),
         ("train digits --set train.step=5", "unknown field 'step'; choose one of steps"),
         ("train digits --set steps=5", "unknown field 'steps'"),
         ("train digits --set train.steps", "write section.field=value"),
@@ -88,12 +88,12 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: s
 
 
 FRESH = {
-    "train": "data --labels --split-key --model --recipe --set --seed --out --overwrite --strict",
+    "train": "data --labels --split-key --model --preset --set --seed --out --overwrite --strict",
     "label": "pictures --labels --out --test --size --model --no-flip --steps --batch --prior --no-suspects --set"
     " --seed --strict --overwrite",
 }
 BESIDE_RESUME = {
-    "train": "--resume --device --no-compile --data-dir --download --for --checkpoint-every",
+    "train": "--resume --device --compile --data-dir --download --for --checkpoint-every",
     "label": "--resume --device --for",
 }
 OF_FRESH_RUNS = [(command, name) for command, names in FRESH.items() for name in names.split()]
@@ -115,7 +115,7 @@ def test_every_option_either_goes_with_resume_or_is_refused(command: str) -> Non
 
 
 def test_what_is_no_setting_goes_with_resume(shell: Shell) -> None:
-    words = "--device cpu --no-compile --data-dir empty --download --for 9m --checkpoint-every 9m"
+    words = "--device cpu --compile --data-dir empty --download --for 9m --checkpoint-every 9m"
     assert "empty: is no run folder" in shell.fails("train", "--resume", "empty", *words.split())
     assert "empty: is no run folder" in shell.fails("label", "--resume", "empty", "--device", "cpu", "--for", "9m")
 

@@ -28,7 +28,7 @@ def evaluate(
     from rich.console import Console
 
     from laplacenet.cli.progress import Tally
-    from laplacenet.cli.sitting import read_task
+    from laplacenet.cli.session import read_task
     from laplacenet.cli.wording import invariance_lines, percent
     from laplacenet.experiments import read_experiment
     from laplacenet.experiments.judging import Judge

@@ -28,9 +28,9 @@ def export(
     Example:
       laplacenet export runs/digits-0 --format torch-export --out digits.pt2
     """
-    from laplacenet.labeling.export import FORMATS, export_model
     from laplacenet.labeling.graph_model import holds_graph_model
     from laplacenet.models import load_model
+    from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder
 
     if form not in FORMATS:

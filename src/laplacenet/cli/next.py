@@ -41,8 +41,8 @@ def next(
       laplacenet next runs/photos-labels --suspects
       laplacenet next runs/photos-labels --format label-studio --out tasks.json
     """
+    from laplacenet.labeling.acquisition import as_csv, next_entries, suspect_entries
     from laplacenet.labeling.result import load_labeling
-    from laplacenet.labeling.worth import as_csv, to_label, to_look_at_again
     from laplacenet.runtime import InputError
 
     if form not in FORMATS:
@@ -52,7 +52,7 @@ def next(
     if out is not None:
         require_free(out, suffixes=(".csv",) if form == "csv" else (".json",), overwrite=overwrite)
     labeling = load_labeling(run)
-    rows = to_look_at_again(labeling, n) if suspects else to_label(labeling, n)
+    rows = suspect_entries(labeling, n) if suspects else next_entries(labeling, n)
     text = as_csv(labeling, rows) if form == "csv" else studio_tasks(labeling, rows, url_prefix)
     if out is None:
         typer.echo(text, nl=False)
@@ -73,5 +73,5 @@ def studio_tasks(labeling: "Labeling", rows: list[tuple[int, int, str]], url_pre
             err=True,
         )
     typer.echo("the project's labeling interface (Settings, Labeling Interface, Code):", err=True)
-    typer.echo(labeling_config(labeling.account.class_names), err=True, nl=False)
+    typer.echo(labeling_config(labeling.summary.class_names), err=True, nl=False)
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

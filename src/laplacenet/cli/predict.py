@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from laplacenet.data import Skipped
-    from laplacenet.models.predictions import Prediction, Source
+    from laplacenet.labeling.predictions import Prediction, Source
     from laplacenet.runtime import Monitor
 
 
@@ -46,7 +46,7 @@ def predict(
     from rich.console import Console
 
     from laplacenet.cli.progress import Tally
-    from laplacenet.models.predictions import sources_of
+    from laplacenet.labeling.predictions import sources_of
     from laplacenet.runtime import RunFolder, choose_device
 
     chosen_device = choose_device(device)
@@ -70,10 +70,9 @@ def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, or where it labeled embeddings its graph, ready to be asked."""
-    from laplacenet.labeling.graph_model import holds_graph_model, load_graph_model
-    from laplacenet.labeling.later_rows import graph_predictions
+    from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
+    from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
-    from laplacenet.models.predictions import predictions
 
     if holds_graph_model(run):
         model = load_graph_model(run)
@@ -94,7 +93,7 @@ def told_of_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Pred
 
 
 def csv_lines(found: "Iterable[Prediction]") -> Iterator[str]:
-    from laplacenet.labeling.table import no_formula
+    from laplacenet.labeling.result import no_formula
 
     yield csv_line("path", "label", "confidence", "margin")
     for one in found:

@@ -103,7 +103,7 @@ class Lines:
 
 
 class Notes:
-    """What should be known of the graph: each kind of remark once a run; `said` are those of earlier sittings."""
+    """What should be known of the graph: each kind of remark once a run; `said` are those of earlier sessions."""
 
     def __init__(self, console: Console, said: Iterable[str] = ()) -> None:
         self.console = console
@@ -173,7 +173,7 @@ def reading(name: str, *, is_live: bool = True) -> Tally:
 
 
 def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> Display:
-    """`said` are the kinds of remarks that earlier sittings of the run made."""
+    """`said` are the kinds of remarks that earlier sessions of the run made."""
     console = Console(stderr=True)
     kind = Bar if console.is_terminal else Lines
     return kind(console, title, n_steps=n_steps, n_done=n_done, said=said)

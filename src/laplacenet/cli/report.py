@@ -25,7 +25,7 @@ def report(
       laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
-    from laplacenet.experiments.records import read_records
+    from laplacenet.experiments.paper.records import read_records
     from laplacenet.reports.paper_page import headline as headline_rows
     from laplacenet.reports.paper_page import write_report
     from laplacenet.runtime.run_folder import EXPERIMENT
@@ -42,15 +42,15 @@ def report(
 
 def page_of(run: Path) -> Path:
     """The labeling's page; of a run of train the curves, which its records hold."""
-    from laplacenet.cli.sitting import CURVES
+    from laplacenet.cli.session import CURVES
     from laplacenet.experiments import read_epochs, read_experiment
-    from laplacenet.labeling.result import WORDS
+    from laplacenet.labeling.result import SUMMARY
     from laplacenet.reports.curves import draw_run
     from laplacenet.reports.labeling_page import write_labeling_page
     from laplacenet.runtime import InputError, RunFolder
 
     folder = RunFolder.open(run)
-    if folder.has(WORDS):
+    if folder.has(SUMMARY):
         return write_labeling_page(run)
     records = read_epochs(folder)
     if not records:
