@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from laplacenet.labeling.result import (
-    Account,
     Calibration,
     CalibrationBin,
     ClassEstimate,
     Estimate,
     Interval,
     Labeling,
+    Summary,
 )
 
 HOSTILE = (
@@ -65,7 +65,7 @@ def made_up_labeling(
     )
 
 
-def account_of(n_classes: int, *, kind: str, n_given: int) -> Account:
+def account_of(n_classes: int, *, kind: str, n_given: int) -> Summary:
     names = tuple(f"class {i}" for i in range(n_classes))
     n_each = max(1, n_given // n_classes)
     classes = tuple(
@@ -73,7 +73,7 @@ def account_of(n_classes: int, *, kind: str, n_given: int) -> Account:
         for i, name in enumerate(names)
     )
     bins = tuple(CalibrationBin(n_given // 5, 0.15 + 0.2 * i, 0.1 + 0.21 * i) for i in range(5))
-    return Account(
+    return Summary(
         title="holiday photos",
         kind=kind,
         class_names=names,
@@ -98,23 +98,23 @@ def hostile_labeling() -> Labeling:
     """Names of files and classes, and sentences, that try to break out of a page."""
     labeling = made_up_labeling(200, len(HOSTILE))
     names = tuple(f"{HOSTILE[i % len(HOSTILE)]} {i}" for i in range(len(labeling)))
-    estimate = labeling.account.estimate
+    estimate = labeling.summary.estimate
     classes = tuple(replace(one, name=name) for one, name in zip(estimate.classes, HOSTILE, strict=True))
-    account = replace(
-        labeling.account,
+    summary = replace(
+        labeling.summary,
         title=HOSTILE[0],
         class_names=HOSTILE,
         choices=HOSTILE,
         notes=HOSTILE,
         estimate=replace(estimate, method=HOSTILE[1], classes=classes),
     )
-    return replace(labeling, account=account, names=names)
+    return replace(labeling, summary=summary, names=names)
 
 
 def made_up_pictures(labeling: Labeling, rows: torch.Tensor, *, side: int = 48) -> torch.Tensor:
     """A color for each label, a pattern for each row."""
     rng = np.random.default_rng(1)
-    colors = torch.from_numpy(rng.integers(40, 216, (len(labeling.account.class_names), 3)))
+    colors = torch.from_numpy(rng.integers(40, 216, (len(labeling.summary.class_names), 3)))
     y, x = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
     waves = torch.stack([torch.sin((x * (1 + row % 5) + y * (1 + row % 3)) / side * 6) for row in rows.tolist()])
     return (colors[labeling.labels[rows]][:, :, None, None] + 38 * waves[:, None]).clamp(0, 255).to(torch.uint8)

@@ -70,9 +70,7 @@ def jpeg(picture: Image.Image, **options: object) -> bytes:
 @contextlib.contextmanager
 def served(photos: Path, run: Path, **place: object) -> Iterator[Review]:
     """A review of the folder, served in a thread until the end of the block."""
-    with open_review(
-        photos, color_embedder, out=run, labels=None, place=Place(opens_browser=False, **place)
-    ) as review:
+    with open_review(photos, color_embedder, out=run, labels=None, place=Place(opens_browser=False, **place)) as review:
         review.start()
         try:
             wait_until(lambda: review._server is not None and review._server.started)

@@ -94,7 +94,7 @@ def test_a_folder_and_a_list_of_labels(shell: Shell) -> None:
     truth = torch.from_numpy(striped(90, 3)[1])
     accuracy = float((labeling.labels == truth)[54:].double().mean())
     assert accuracy > 0.7
-    estimate = labeling.account.estimate
+    estimate = labeling.summary.estimate
     assert estimate.n_test == 36
     assert estimate.test_accuracy is not None
     assert estimate.test_accuracy.value == pytest.approx(accuracy)
@@ -116,7 +116,7 @@ def test_a_folder_with_a_sub_folder_for_each_class_and_a_test_folder(shell: Shel
     labeling = load_labeling(shell.folder / "run")
     assert len(labeling) == 70
     assert int(labeling.is_given.sum()) == 45
-    assert labeling.account.estimate.n_test == 20
+    assert labeling.summary.estimate.n_test == 20
     assert "unlabeled/50.png" in labeling.names
 
 
@@ -125,14 +125,14 @@ def test_images_in_an_array_file(shell: Shell) -> None:
     labels = np.where(np.arange(60) < 45, truth, -1)
     np.savez(shell.folder / "images.npz", images=pixels, labels=labels)
     shell.succeeds("label", "images.npz", "--out", "run", *QUICK)
-    assert load_labeling(shell.folder / "run").account.kind == "pictures"
+    assert load_labeling(shell.folder / "run").summary.kind == "pictures"
 
 
 def test_it_goes_on_with_a_finished_run_and_leaves_it_complete(shell: Shell) -> None:
     write_pictures(shell.folder / "photos")
     shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", *QUICK)
     shell.succeeds("label", "--resume", "run")
-    assert load_labeling(shell.folder / "run").account.is_complete
+    assert load_labeling(shell.folder / "run").summary.is_complete
     assert (shell.folder / "run" / "stages" / "vote-1").is_dir()
 
 
@@ -160,18 +160,18 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
     ("arguments", "expected"),
     [
         ((), "nothing to label"),
-        (("nowhere",), "no such folder or file"),
+        (("nowhere",), "no such file or folder"),
         (("mine.npz", "--for", "soon"), "--for soon: give a time"),
         (("mine.npz", "--prior", "1,2"), "--prior 1,2: choose shrunk, labeled, equal or give 4 positive numbers"),
         (("mine.npz", "--prior", "flat"), "--prior flat: choose shrunk"),
         (("mine.npz", "--set", "graph.q=1"), "unknown field 'q'"),
         (("mine.npz", "--labels", "nowhere.csv"), "nowhere.csv"),
-        (("mine.npz", "--test", "nowhere"), "no such folder or file"),
+        (("mine.npz", "--test", "nowhere"), "no such file or folder"),
         (("--resume", "nowhere"), "is no run folder"),
-        (("mine.npz", "--resume", "nowhere"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--no-flip"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--prior", "equal"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--seed", "1"), "--resume takes all settings from its run folder"),
+        (("mine.npz", "--resume", "begun"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--no-flip"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--prior", "equal"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--seed", "1"), "--resume takes all settings from its run folder"),
         (("photos", "--labels", "labels.csv", "--model", "mlp", "--steps", "2"), "model mlp cannot read inputs"),
         (("photos", "--labels", "labels.csv", "--model", "big"), "unknown model 'big'"),
         (("photos", "--labels", "labels.csv", "--size", "0"), "size must be a positive number"),
@@ -182,6 +182,8 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
 def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: tuple[str, ...], expected: str) -> None:
     write_embeddings(shell.folder / "mine.npz")
     write_pictures(shell.folder / "photos", n=12, n_given=6)
+    (shell.folder / "begun").mkdir()
+    (shell.folder / "begun" / "experiment.json").write_text("{}")
     assert expected in shell.fails("label", *arguments)
 
 
@@ -198,7 +200,7 @@ def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:
     said = shell.succeeds(*arguments)
     assert "warning: 1 files were skipped and are listed in skipped.csv; the first, broken.jpg" in said.err
     assert rows_of(shell.folder / "run" / "skipped.csv")[0]["path"] == "broken.jpg"
-    assert load_labeling(shell.folder / "run").account.n_skipped == 1
+    assert load_labeling(shell.folder / "run").summary.n_skipped == 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -221,7 +223,7 @@ def test_an_interruption_keeps_what_there_is_and_says_how_to_go_on(tmp_path: Pat
     assert "go on with: laplacenet label --resume run" in said
     assert "Traceback" not in said
     labeling = load_labeling(tmp_path / "run")
-    assert not labeling.account.is_complete
+    assert not labeling.summary.is_complete
     assert len(rows_of(tmp_path / "run" / "labels.csv")) == 90
     assert (tmp_path / "run" / "report.html").is_file()
 

@@ -9,9 +9,9 @@ import pytest
 from references_cli import Shell
 from references_labeling_pages import made_up_labeling, made_up_pictures
 
+from laplacenet.labeling.acquisition import select_next
 from laplacenet.labeling.gallery import save_gallery, shown_rows
 from laplacenet.labeling.result import save_labeling
-from laplacenet.labeling.worth import worth_labeling
 
 LABELING = made_up_labeling()
 
@@ -34,9 +34,9 @@ def table(text: str) -> list[dict[str, str]]:
 
 def test_the_list_to_fill_in_goes_to_standard_output(shell: Shell) -> None:
     rows = table(shell.succeeds("next", "run", "-n", "7").out)
-    assert [row["path"] for row in rows] == [LABELING.names[row] for row in worth_labeling(LABELING, 7).rows]
+    assert [row["path"] for row in rows] == [LABELING.names[row] for row in select_next(LABELING, 7).rows]
     assert {row["label"] for row in rows} == {""}
-    assert all(row["guess"] in LABELING.account.class_names and 0 <= float(row["confidence"]) <= 1 for row in rows)
+    assert all(row["guess"] in LABELING.summary.class_names and 0 <= float(row["confidence"]) <= 1 for row in rows)
     assert all("stands for" in row["why"] for row in rows)
 
 

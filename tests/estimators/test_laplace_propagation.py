@@ -158,7 +158,7 @@ def test_an_approximate_search_says_how_much_it_found():
         ("alignment_iterations", -1),
         ("search", "quick"),
         ("device", "tpu"),
-        ("prior", "equal"),
+        ("prior", "flat"),
         ("prior", 3),
         ("prior", [1, 2]),
         ("prior", [1.0, 0.0, 1.0]),

@@ -104,7 +104,7 @@ def test_the_network_suits_the_input_unless_one_is_named():
         ("lr", "fast"),
         ("n_neighbors", 0),
         ("mu", 0),
-        ("prior", "equal"),
+        ("prior", "flat"),
         ("model", "13cnn"),
         ("model", "mlp"),
         ("model", "13-cnn"),

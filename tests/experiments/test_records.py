@@ -9,7 +9,7 @@ import pytest
 from references_experiments import outcome, record_of
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.records import (
+from laplacenet.experiments.paper.records import (
     MAX_POINTS,
     RunKey,
     make_record,
@@ -19,9 +19,9 @@ from laplacenet.experiments.records import (
     thinned,
     write_record,
 )
+from laplacenet.experiments.paper.series import RecordBook, last_error
+from laplacenet.experiments.paper.variants import laplacenet, with_views
 from laplacenet.experiments.run_records import EpochRecord
-from laplacenet.experiments.series import RecordBook, last_error
-from laplacenet.experiments.variants import laplacenet, with_views
 from laplacenet.runtime import InputError
 
 HEADLINE = laplacenet("cifar100", 4000, "13-cnn")
@@ -93,14 +93,14 @@ def test_a_record_names_files_but_not_where_they_lie() -> None:
         (lambda c: c["outcome"].update(test_error=31.64), "between 0 and 1"),
         (lambda c: c["outcome"].update(test_error="low"), "test_error is 'low'"),
         (lambda c: c["outcome"].pop("total_s"), "'total_s' is missing"),
-        (lambda c: c["outcome"].update(more=1), "'more' is unknown"),
+        (lambda c: c["outcome"].update(more=1), "outcome: unknown entry 'more'"),
         (lambda c: c["key"].update(split_source="own"), "must be one of published, balanced"),
         (lambda c: c["key"].update(split=True), "split is True"),
         (lambda c: c["experiment"]["train"].update(steps="many"), "steps is 'many'"),
-        (lambda c: c.update(curve={}), "a list is expected"),
+        (lambda c: c.update(curve={}), "curve is {}, not a list"),
         (lambda c: c.update(curve=c["curve"][::-1]), "must ascend"),
         (lambda c: c.update(diverged_at_step="soon"), "diverged_at_step"),
-        (lambda c: c.update(provenance=[]), "a dict is expected"),
+        (lambda c: c.update(provenance=[]), r"provenance is \[\], not an object"),
     ],
 )
 def test_what_is_no_record_is_refused_by_name(tmp_path: Path, change: Any, said: str) -> None:

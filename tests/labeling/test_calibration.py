@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from laplacenet.labeling.calibration import BOUNDS, calibrate, calibration_bins, expected_error, fit_temperature
+from laplacenet.labeling.estimate import BOUNDS, calibrate, calibration_bins, expected_error, fit_temperature
 from laplacenet.labeling.evidence import Evidence, score_evidence
 
 

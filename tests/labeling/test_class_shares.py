@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacenet.labeling.priors import PRIORS, class_shares
+from laplacenet.graph.priors import PRIORS
+from laplacenet.labeling.evidence import class_shares
 from laplacenet.runtime import InputError
 
 
@@ -31,7 +32,17 @@ def test_numbers_are_taken_in_proportion() -> None:
     assert class_shares("2,6", torch.tensor([0, 1]), 2) == pytest.approx((0.25, 0.75))
 
 
-@pytest.mark.parametrize("prior", ["1,2,3", "1", "0,1", "-1,2", "a,b", "", "nan,1", "inf,1"])
+@pytest.mark.parametrize("prior", ["1,2,3", "1", "0,1", "-1,2", "a,b", "", "nan,1", "inf,1", "1e400,1"])
 def test_anything_else_is_refused_with_what_would_be_accepted(prior: str) -> None:
     with pytest.raises(InputError, match="shrunk, labeled, equal or give 2 positive numbers"):
         class_shares(prior, torch.tensor([0, 1]), 2)
+
+
+@pytest.mark.parametrize("prior", ["1e308,1", "1e-300,1"])
+def test_a_share_too_small_to_compute_with_is_refused(prior: str) -> None:
+    with pytest.raises(InputError, match="the smallest share is below"):
+        class_shares(prior, torch.tensor([0, 1]), 2)
+
+
+def test_numbers_near_the_largest_float_are_taken_in_proportion() -> None:
+    assert class_shares("1e308,1e308", torch.tensor([0, 1]), 2) == pytest.approx((0.5, 0.5))

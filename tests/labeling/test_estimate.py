@@ -7,9 +7,8 @@ from references_labeling import clusters, drawn_evenly, drawn_rows, some_given
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import Graph, connect, unit_rows
-from laplacenet.labeling.crossfit import ask, unseen_graph_evidence
 from laplacenet.labeling.estimate import FEWEST, accuracy_on, estimate_accuracy
-from laplacenet.labeling.folds import stratified_folds
+from laplacenet.labeling.evidence import ask, stratified_folds, unseen_graph_evidence
 from laplacenet.labeling.result import Estimate
 
 CONFIG = GraphConfig(k=15)

@@ -8,8 +8,7 @@ from sklearn.datasets import load_digits
 
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.crossfit import ask
-from laplacenet.labeling.evidence import class_masses, graph_evidence
+from laplacenet.labeling.evidence import ask, class_masses, graph_evidence
 
 
 def test_it_is_the_score_over_its_class_s_mean_and_the_prior_in_place_of_the_mean() -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from references_labeling_pages import made_up_labeling, made_up_pictures
 
+from laplacenet.labeling.acquisition import select_next, suspects
 from laplacenet.labeling.gallery import GALLERY, read_gallery, save_gallery, shown_rows, sure_and_unsure
-from laplacenet.labeling.worth import suspects, worth_labeling
 from laplacenet.runtime import InputError
 
 
@@ -32,7 +32,7 @@ def test_all_that_the_page_shows_is_in_the_gallery_once() -> None:
     rows = shown_rows(labeling).tolist()
     assert len(rows) == len(set(rows))
     assert set(suspects(labeling).tolist()) <= set(rows)
-    assert set(worth_labeling(labeling, 24).rows.tolist()) <= set(rows)
+    assert set(select_next(labeling, 24).rows.tolist()) <= set(rows)
 
 
 def test_a_hundred_classes_share_the_page() -> None:

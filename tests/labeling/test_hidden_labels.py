@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacenet.labeling.folds import NEVER, stratified_folds, without_fold
+from laplacenet.labeling.evidence import NEVER, stratified_folds, without_fold
 from laplacenet.labeling.stage_plan import hidden_folds
 
 LABELS = st.lists(st.integers(-1, 4), min_size=1, max_size=80).filter(lambda labels: max(labels) >= 0)

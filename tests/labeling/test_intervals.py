@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from laplacenet.labeling.intervals import share_among, wilson
+from laplacenet.labeling.estimate import share_among, wilson
 
 
 @given(st.integers(1, 300), st.floats(0, 1), st.sampled_from([0.8, 0.95, 0.99]))

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from references_labeling_pages import HOSTILE, hostile_labeling, made_up_labeling
 
+from laplacenet.labeling.acquisition import next_entries, suspect_entries
 from laplacenet.labeling.label_studio import LOCAL_FILES, labeling_config, tasks
 from laplacenet.labeling.result import Labeling
-from laplacenet.labeling.worth import to_label, to_look_at_again
 from laplacenet.runtime import InputError
 
 
@@ -36,8 +36,8 @@ def require_importable(task: dict, config: str) -> None:
 @pytest.mark.parametrize("made", [made_up_labeling, hostile_labeling])
 def test_every_task_can_be_imported(made: Callable[[], Labeling]) -> None:
     labeling = made()
-    config = labeling_config(labeling.account.class_names)
-    found = tasks(labeling, to_label(labeling, 20), prefix=LOCAL_FILES)
+    config = labeling_config(labeling.summary.class_names)
+    found = tasks(labeling, next_entries(labeling, 20), prefix=LOCAL_FILES)
     assert len(found) == 20
     for task in json.loads(json.dumps(found)):
         require_importable(task, config)
@@ -46,7 +46,7 @@ def test_every_task_can_be_imported(made: Callable[[], Labeling]) -> None:
 
 def test_a_picture_is_found_below_the_prefix_whatever_it_is_called() -> None:
     labeling = hostile_labeling()
-    for task in tasks(labeling, to_label(labeling, 20), prefix="https://pictures.example/"):
+    for task in tasks(labeling, next_entries(labeling, 20), prefix="https://pictures.example/"):
         address = task["data"]["image"]
         assert not set('<>" \n#?') & set(address)
         assert unquote(address.removeprefix("https://pictures.example/")) == task["data"]["path"]
@@ -54,10 +54,10 @@ def test_a_picture_is_found_below_the_prefix_whatever_it_is_called() -> None:
 
 def test_a_suspect_comes_with_what_it_looks_like() -> None:
     labeling = made_up_labeling()
-    rows = to_look_at_again(labeling, 3)
+    rows = suspect_entries(labeling, 3)
     for (row, guess, _), task in zip(rows, tasks(labeling, rows, prefix=""), strict=True):
         (prediction,) = task["predictions"]
-        assert prediction["result"][0]["value"]["choices"] == [labeling.account.class_names[guess]]
+        assert prediction["result"][0]["value"]["choices"] == [labeling.summary.class_names[guess]]
         assert prediction["score"] == pytest.approx(float(labeling.unseen_scores[row, guess]), abs=1e-4)
         assert guess != int(labeling.given[row])
 
@@ -71,4 +71,4 @@ def test_the_view_offers_every_class_by_its_name() -> None:
 def test_embeddings_have_no_pictures_to_show() -> None:
     labeling = made_up_labeling(kind="embeddings")
     with pytest.raises(InputError, match="shows pictures"):
-        tasks(labeling, to_label(labeling, 3), prefix="")
+        tasks(labeling, next_entries(labeling, 3), prefix="")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from references_labeling_records import grey_embeddings, measured, raw_pixel_accuracy, write_jpegs, write_record
 
 from laplacenet.data import ImageSet, load_dataset
-from laplacenet.labeling.measuring import grey_embeddings, measured, raw_pixel_accuracy, write_jpegs, write_record
 from laplacenet.runtime import InputError
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 from references_labeling_pages import HOSTILE, made_up_labeling
 
-from laplacenet.labeling.result import SOURCES
-from laplacenet.labeling.table import HEADING, write_labels
+from laplacenet.labeling.result import HEADING, SOURCES, write_labels
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -21,7 +20,7 @@ def test_every_row_has_its_label_and_how_sure_it_is(tmp_path: Path) -> None:
     rows = read(write_labels(tmp_path, labeling))
     assert tuple(rows[0]) == HEADING
     assert [row["path"] for row in rows] == list(labeling.names)
-    classes = labeling.account.class_names
+    classes = labeling.summary.class_names
     assert [row["label"] for row in rows] == [classes[label] for label in labeling.labels.tolist()]
     assert torch.allclose(torch.tensor([float(row["confidence"]) for row in rows]), labeling.confidence, atol=1e-4)
     assert torch.allclose(torch.tensor([float(row["margin"]) for row in rows]), labeling.margin, atol=1e-4)

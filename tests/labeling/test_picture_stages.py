@@ -19,15 +19,19 @@ from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
 from laplacenet.labeling.run import begin, picture_run, planned, read_settings
 from laplacenet.labeling.settings import LabelingSettings, TimeConfig
 from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds
-from laplacenet.labeling.stages import Workshop, finished_pass
+from laplacenet.labeling.stages import LabelingContext, finished_pass
 from laplacenet.models import ModelConfig, load_model
-from laplacenet.runtime import Monitor, RunFolder, Silence
-from laplacenet.training import Execution, TrainConfig
+from laplacenet.runtime import Monitor, NullMonitor, RunFolder
+from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
 
 N, N_CLASSES, N_GIVEN = 120, 3, 54
-TRAIN = TrainConfig(steps=40, batch_size=20, labeled_batch_size=10, n_views=1, lr=0.1)
+TRAIN = TrainConfig(steps=40, batch_size=20, labeled_batch_size=10, lr=0.1)
 SETTINGS = LabelingSettings(
-    model=ModelConfig("patch-cnn"), graph=GraphConfig(k=8), train=TRAIN, time=TimeConfig(suspects=False)
+    model=ModelConfig("patch-cnn"),
+    graph=GraphConfig(k=8),
+    train=TRAIN,
+    method=LaplaceNetConfig(n_views=1),
+    time=TimeConfig(suspects=False),
 )
 
 
@@ -54,14 +58,14 @@ def job_of(given: torch.Tensor | None = None, settings: LabelingSettings = SETTI
     return Job(settings, Collection(rows, tuple(f"{row}.png" for row in range(N)), Path("pictures")), None)
 
 
-def workshop_at(path: Path, job: Job, monitor: Monitor | None = None) -> Workshop:
+def context_at(path: Path, job: Job, monitor: Monitor | None = None) -> LabelingContext:
     folder = RunFolder(path) if path.exists() else RunFolder.create(path)
-    return Workshop(job, folder, Execution(torch.device("cpu")), monitor or Silence(), time.monotonic())
+    return LabelingContext(job, folder, Execution(torch.device("cpu")), monitor or NullMonitor(), time.monotonic())
 
 
-def go(workshop: Workshop, step_s: float | None = None) -> PictureRun:
-    begin(workshop.job, workshop.folder, workshop.execution)
-    run = picture_run(workshop, step_s=step_s)
+def go(context: LabelingContext, step_s: float | None = None) -> PictureRun:
+    begin(context.job, context.folder, context.execution)
+    run = picture_run(context, step_s=step_s)
     for _ in run.epochs():
         pass
     return run
@@ -85,7 +89,7 @@ def quick() -> Iterator[None]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("labeling") / "run"
     settings = replace(SETTINGS, time=TimeConfig(suspects=True))
-    go(workshop_at(path, job_of(settings=settings)))
+    go(context_at(path, job_of(settings=settings)))
     return path
 
 
@@ -93,15 +97,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `finished`, without a look for wrong labels."""
     path = tmp_path_factory.mktemp("labeling") / "run"
-    go(workshop_at(path, job_of()))
+    go(context_at(path, job_of()))
     return path
 
 
 def test_a_finished_labeling_has_labels_a_model_an_estimate_and_curves(finished: Path) -> None:
     labeling = load_labeling(finished)
-    assert labeling.account.is_complete
+    assert labeling.summary.is_complete
     assert accuracy(labeling) > 0.8
-    estimate = labeling.account.estimate
+    estimate = labeling.summary.estimate
     assert estimate.n == 11
     assert estimate.accuracy is not None
     assert estimate.accuracy.low <= accuracy(labeling)
@@ -138,14 +142,14 @@ def test_hidden_labels_replaced_by_others_change_nothing_in_the_stage_that_hides
     found = []
     for name, seen in (("true", given), ("garbled", torch.where(folds == 0, (given + 1) % N_CLASSES, given))):
         # which labels are hidden depends on the labels: the folds are those of the true ones in both
-        workshop = workshop_at(tmp_path / name, job_of(seen))
-        run = picture_run(workshop, step_s=None)
-        begin(workshop.job, workshop.folder, workshop.execution)
+        context = context_at(tmp_path / name, job_of(seen))
+        run = picture_run(context, step_s=None)
+        begin(context.job, context.folder, context.execution)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("laplacenet.labeling.pictures.hidden_folds", lambda given, seed: folds)
             for _ in run.epochs():
                 pass
-        found.append(finished_pass(workshop, ESTIMATE))
+        found.append(finished_pass(context, ESTIMATE))
     true, garbled = found
     assert isinstance(true, LabelPass)
     assert isinstance(garbled, LabelPass)
@@ -157,76 +161,76 @@ def test_hidden_labels_replaced_by_others_change_nothing_in_the_stage_that_hides
 def test_a_stopped_labeling_keeps_its_labels_and_goes_on_to_the_same_end(
     n_steps: int, whole: Path, tmp_path: Path
 ) -> None:
-    stopped = workshop_at(tmp_path / "stopped", job_of(), StopsAfter(n_steps))
+    stopped = context_at(tmp_path / "stopped", job_of(), StopsAfter(n_steps))
     go(stopped)
     kept = load_labeling(stopped.folder.path)
-    assert not kept.account.is_complete
+    assert not kept.summary.is_complete
     assert (stopped.folder.path / "labels.csv").is_file()
     settings = read_settings(stopped.folder)
-    for _ in picture_run(workshop_at(stopped.folder.path, job_of(settings=settings)), step_s=None).epochs():
+    for _ in picture_run(context_at(stopped.folder.path, job_of(settings=settings)), step_s=None).epochs():
         pass
     there, here = load_labeling(whole), load_labeling(stopped.folder.path)
-    assert here.account.is_complete
+    assert here.summary.is_complete
     assert torch.equal(there.scores, here.scores)
     lines = [[(line["stage"], line["step"]) for line in read_curves(path)] for path in (whole, tmp_path / "stopped")]
     assert set(lines[0]) <= set(lines[1])
 
 
 def test_a_finished_labeling_that_is_given_more_time_trains_on(tmp_path: Path) -> None:
-    workshop = workshop_at(tmp_path / "run", job_of())
-    go(workshop)
-    before = load_labeling(workshop.folder.path)
-    for _ in picture_run(workshop_at(tmp_path / "run", job_of()), step_s=None).epochs():
+    context = context_at(tmp_path / "run", job_of())
+    go(context)
+    before = load_labeling(context.folder.path)
+    for _ in picture_run(context_at(tmp_path / "run", job_of()), step_s=None).epochs():
         pass
-    after = load_labeling(workshop.folder.path)
-    assert after.account.is_complete
+    after = load_labeling(context.folder.path)
+    assert after.summary.is_complete
     assert not torch.equal(before.scores, after.scores)
-    assert before.account.estimate.accuracy == after.account.estimate.accuracy
+    assert before.summary.estimate.accuracy == after.summary.estimate.accuracy
     assert read_curves(tmp_path / "run")[-1]["stage"] == "vote-1"
 
 
 def test_with_too_few_labels_all_of_them_teach_and_the_account_says_why_nothing_is_known(tmp_path: Path) -> None:
     given = job_of().given.clone()
     given[12:] = -1
-    workshop = workshop_at(tmp_path / "run", job_of(given))
-    go(workshop)
-    account = load_labeling(workshop.folder.path).account
-    assert account.estimate.accuracy is None
-    assert account.estimate.method.startswith("No estimate: fewer than 10 given labels could be hidden")
-    assert account.calibration is None
+    context = context_at(tmp_path / "run", job_of(given))
+    go(context)
+    summary = load_labeling(context.folder.path).summary
+    assert summary.estimate.accuracy is None
+    assert summary.estimate.method.startswith("No estimate: fewer than 10 given labels could be hidden")
+    assert summary.calibration is None
     assert [*dict.fromkeys(line["stage"] for line in read_curves(tmp_path / "run"))] == [FINAL]
 
 
 def test_where_every_label_is_given_nothing_is_left_to_find(tmp_path: Path) -> None:
-    workshop = workshop_at(tmp_path / "run", job_of(torch.from_numpy(striped(N, N_CLASSES)[1])))
-    go(workshop)
-    labeling = load_labeling(workshop.folder.path)
-    assert labeling.account.is_complete
+    context = context_at(tmp_path / "run", job_of(torch.from_numpy(striped(N, N_CLASSES)[1])))
+    go(context)
+    labeling = load_labeling(context.folder.path)
+    assert labeling.summary.is_complete
     assert torch.equal(labeling.labels, labeling.given)
 
 
 def test_steps_are_chosen_to_fit_the_time(tmp_path: Path) -> None:
     train = replace(TRAIN, steps=TrainConfig.steps)
     settings = replace(SETTINGS, train=train, time=TimeConfig(limit_s=16.0, suspects=False))
-    workshop, step_s = planned(workshop_at(tmp_path / "run", job_of(settings=settings)))
+    context, step_s = planned(context_at(tmp_path / "run", job_of(settings=settings)))
     assert step_s is not None
-    steps = workshop.job.settings.train.steps
+    steps = context.job.settings.train.steps
     assert steps != TrainConfig.steps
     assert 0.2 < steps * step_s < 3.0  # half of the four seconds that reporting leaves
     started_at = time.monotonic()
-    go(workshop, step_s)
+    go(context, step_s)
     assert time.monotonic() - started_at < 14
-    assert load_labeling(tmp_path / "run").account.is_complete
+    assert load_labeling(tmp_path / "run").summary.is_complete
 
 
 def test_a_stage_whose_time_is_up_is_cut_short_and_says_so(tmp_path: Path) -> None:
     settings = replace(SETTINGS, train=replace(TRAIN, steps=100_000), time=TimeConfig(limit_s=14.0, suspects=False))
-    go(workshop_at(tmp_path / "run", job_of(settings=settings)))
-    account = load_labeling(tmp_path / "run").account
-    assert account.is_complete
-    assert any("stage estimate was cut short" in note for note in account.notes)
+    go(context_at(tmp_path / "run", job_of(settings=settings)))
+    summary = load_labeling(tmp_path / "run").summary
+    assert summary.is_complete
+    assert any("stage estimate was cut short" in note for note in summary.notes)
 
 
 def test_the_same_seed_gives_the_same_labels(whole: Path, tmp_path: Path) -> None:
-    go(workshop_at(tmp_path / "again", job_of()))
+    go(context_at(tmp_path / "again", job_of()))
     assert torch.equal(load_labeling(whole).scores, load_labeling(tmp_path / "again").scores)

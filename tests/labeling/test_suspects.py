@@ -8,10 +8,8 @@ from sklearn.datasets import load_digits
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.calibration import fit_temperature
-from laplacenet.labeling.crossfit import unseen_graph_evidence
-from laplacenet.labeling.folds import stratified_folds
-from laplacenet.labeling.suspects import suspect_labels
+from laplacenet.labeling.estimate import fit_temperature, suspect_labels
+from laplacenet.labeling.evidence import stratified_folds, unseen_graph_evidence
 
 CONFIG = GraphConfig(k=15)
 

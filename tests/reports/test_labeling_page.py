@@ -55,7 +55,7 @@ class Page(HTMLParser):
 
 def written(folder: Path, labeling: Labeling) -> str:
     save_labeling(folder, labeling)
-    if labeling.account.kind == "pictures":
+    if labeling.summary.kind == "pictures":
         rows = shown_rows(labeling)
         save_gallery(folder, rows, made_up_pictures(labeling, rows))
     return write_labeling_page(folder).read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def test_the_list_of_what_to_label_next_is_csv(tmp_path: Path) -> None:
     assert len(rows) == 24
     assert {row["path"] for row in rows} <= set(labeling.names)
     assert {row["label"] for row in rows} == {""}
-    assert all(row["guess"] in labeling.account.class_names for row in rows)
+    assert all(row["guess"] in labeling.summary.class_names for row in rows)
 
 
 def test_nothing_in_a_name_breaks_out_of_the_page(tmp_path: Path) -> None:
@@ -130,15 +130,15 @@ def test_a_hundred_classes_fit_into_three_megabytes(tmp_path: Path) -> None:
 def test_what_is_not_known_is_said_and_not_shown(tmp_path: Path) -> None:
     labeling = made_up_labeling(40, 3, n_given=3)
     nobody = torch.full_like(labeling.unseen_scores, torch.nan)
-    account = replace(
-        labeling.account,
+    summary = replace(
+        labeling.summary,
         calibration=None,
         is_complete=False,
-        estimate=replace(labeling.account.estimate, accuracy=None, n=0),
+        estimate=replace(labeling.summary.estimate, accuracy=None, n=0),
     )
     blank = replace(
         labeling,
-        account=account,
+        summary=summary,
         unseen_scores=nobody,
         is_suspect=torch.zeros(40, dtype=torch.bool),
         positions=torch.full((40, 2), torch.nan),
@@ -189,7 +189,7 @@ def test_the_bars_of_confidence_are_as_high_as_the_counts() -> None:
 
 
 def test_a_perfectly_calibrated_bin_lies_on_the_diagonal() -> None:
-    calibration = made_up_labeling().account.calibration
+    calibration = made_up_labeling().summary.calibration
     assert calibration is not None
     exact = replace(calibration, bins=tuple(replace(one, accuracy=one.confidence) for one in calibration.bins))
     x, y = x_scale(0, 1), reliability_chart(exact)
@@ -247,9 +247,10 @@ def luminance(color: str) -> float:
 
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#1b2023"])
-def test_a_hundred_colors_differ_and_stand_out_on_light_and_dark(ground: str) -> None:
+def test_colors_stand_out_on_light_and_dark_and_repeat_after_the_twelfth(ground: str) -> None:
     colors = class_colors(100)
-    assert len(set(colors)) == 100
+    assert len(set(colors)) == 12
+    assert colors[12:24] == colors[:12]
     for color in colors:
         low, high = sorted([luminance(color), luminance(ground)])
         assert (high + 0.05) / (low + 0.05) >= 3, color

@@ -101,7 +101,8 @@ def answer_by_keyboard(page, name):
         page.keyboard.type(name)
         page.keyboard.press("Enter")
         page.wait_for_function(
-            "name => [...document.querySelectorAll('#class-list .name')].some(one => one.textContent === name)", arg=name
+            "name => [...document.querySelectorAll('#class-list .name')].some(one => one.textContent === name)",
+            arg=name,
         )
     else:
         page.keyboard.press(key)
@@ -144,7 +145,9 @@ def test_a_whole_round_by_keyboard_alone(open_page, review, truth):
     wait_until(lambda name=before: name in session.state.answers)
 
     settled(session)
-    labels = {photo.name: session.label_of(number, session.live.current)[0] for number, photo in enumerate(session.photos)}
+    labels = {
+        photo.name: session.label_of(number, session.live.current)[0] for number, photo in enumerate(session.photos)
+    }
     n_right = sum(session.state.classes.get(label) == truth[name] for name, label in labels.items())
     assert n_right > 0.8 * N
     n = answered(review)
@@ -187,6 +190,12 @@ def test_a_round_by_mouse(open_page, review, truth):
     page.click("#undo")
     page.wait_for_selector("#class-list .name:text-is('crimson')")
 
+
+def test_pictures_are_selected_on_the_map_and_by_name(open_page, review, truth):
+    page, session = open_page(), review.session
+    for _ in range(4):
+        answer_by_keyboard(page, truth[shown(page)])
+    settled(session)
     page.click("nav [data-view=map]")
     box = page.locator("canvas").bounding_box()
     page.wait_for_function("() => reviewApp.view.content && reviewApp.view.content.numbers.length > 0")
@@ -204,10 +213,8 @@ def test_a_round_by_mouse(open_page, review, truth):
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 10")
     page.locator(".tile").nth(1).click()
     page.locator(".tile").nth(3).click(modifiers=["Shift"])
-    n_before = answered(review)
     page.click("#none")
     wait_until(lambda: [session.state.target(f"photo_00{k}.png") for k in (1, 2, 3)] == [NONE_ID] * 3)
-    assert answered(review) >= n_before
     page.click("#write")
     page.wait_for_function("() => document.querySelector('#status').textContent.includes('written')")
     assert (review.folder.path / "labels.csv").is_file()
@@ -286,8 +293,8 @@ def test_every_control_has_a_name_and_light_and_dark_can_be_read(open_page, trut
     answer_by_keyboard(page, truth[shown(page)])
     nameless = page.evaluate(
         "() => [...document.querySelectorAll('button, input, select, canvas, img')].filter(one =>"
-        " one.offsetParent !== null && !(one.getAttribute('aria-label') || one.textContent.trim() || one.alt !== undefined"
-        " && one.hasAttribute('alt') || one.labels?.length)).map(one => one.outerHTML)"
+        " one.offsetParent !== null && !(one.getAttribute('aria-label') || one.textContent.trim()"
+        " || one.hasAttribute('alt') || one.labels?.length)).map(one => one.outerHTML)"
     )
     assert nameless == []
     for theme in ("light", "dark"):
@@ -301,7 +308,8 @@ CONTRAST = """() => {
   const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
   const ground = (one) => { for (let at = one; at; at = at.parentElement) {
-    const c = numbers(getComputedStyle(at).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+    const c = numbers(getComputedStyle(at).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
   return [...document.querySelectorAll('button, p, h1, h2, label, .count, figcaption span, kbd')].filter((one) =>
     one.offsetParent !== null && one.textContent.trim() && !one.disabled).map((one) => {
     const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);

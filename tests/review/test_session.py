@@ -131,9 +131,7 @@ def test_two_people_are_asked_different_questions(session):
 
 def test_a_grid_costs_one_question_and_wrong_pictures_are_asked_for_next(session, truth):
     play(session, truth, 20)
-    question = next(
-        q for q in (session.next_question(f"tab{k}", mode="grid") for k in range(4)) if q["kind"] == "grid"
-    )
+    question = next(q for q in (session.next_question(f"tab{k}", mode="grid") for k in range(4)) if q["kind"] == "grid")
     assert 4 <= len(question["numbers"]) <= 20
     before = session.state.n_questions
     wrong = question["numbers"][:1]

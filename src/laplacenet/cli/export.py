@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from laplacenet.cli.options import existing_run
 from laplacenet.cli.out_files import OverwriteFile, require_free
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run of train or label.")],
+    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
     form: Annotated[
         str,
         typer.Option("--format", metavar="onnx|torch-export", help="For ONNX Runtime and others, or for torch alone."),
@@ -28,9 +29,9 @@ def export(
     Example:
       laplacenet export runs/digits-0 --format torch-export --out digits.pt2
     """
-    from laplacenet.labeling.export import FORMATS, export_model
     from laplacenet.labeling.graph_model import holds_graph_model
     from laplacenet.models import load_model
+    from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder
 
     if form not in FORMATS:

@@ -10,36 +10,22 @@ import typer
 from rich.console import Console
 
 from laplacenet.cli.label_progress import StageDisplay
-from laplacenet.cli.progress import print_line, reading, warn
-from laplacenet.cli.sitting import fresh_folder
+from laplacenet.cli.progress import Watch, print_line, reading, warn
+from laplacenet.cli.session import fresh_folder
 from laplacenet.cli.wording import duration, percent
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
 from laplacenet.labeling.choosing import chosen_size, settings_for
-from laplacenet.labeling.graph_run import choices as graph_choices
-from laplacenet.labeling.graph_run import run_on_embeddings
+from laplacenet.labeling.embeddings import choices as graph_choices
+from laplacenet.labeling.embeddings import run_on_embeddings
 from laplacenet.labeling.job import Job, read_job
-from laplacenet.labeling.result import WORDS, Interval, Labeling, load_labeling
+from laplacenet.labeling.result import SUMMARY, Interval, Labeling, load_labeling
 from laplacenet.labeling.run import DEFAULT_LIMIT_S, begin, picture_run, planned, read_settings, require_trainable
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.labeling.stages import Workshop
+from laplacenet.labeling.stages import LabelingContext
 from laplacenet.reports.labeling_page import write_labeling_page
 from laplacenet.runtime import Interruption, RunFolder
 from laplacenet.training import Execution
-
-
-class Watch:
-    """The monitor of a labeling: stops it on a signal."""
-
-    def __init__(self, interruption: Interruption) -> None:
-        self.interruption = interruption
-
-    @property
-    def should_stop(self) -> bool:
-        return self.interruption.signal is not None
-
-    def advance(self, n: int) -> None:
-        pass
 
 
 def label_afresh(
@@ -53,7 +39,9 @@ def label_afresh(
     if job.are_pictures and settings.time.limit_s is None and not any("train.steps" in text for text in texts):
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
     job = replace(job, settings=settings)
-    folder = fresh_folder(out, name=f"{settings.name}-labels", overwrite=overwrite)
+    collection = settings.collection
+    inputs = (collection.pictures, collection.labels, collection.test)
+    folder = fresh_folder(out, name=f"{settings.name}-labels", overwrite=overwrite, inputs=inputs)
     say_notes(job, console)
     with folder.locked():
         if job.are_pictures:
@@ -89,17 +77,17 @@ def label_pictures(job: Job, folder: RunFolder, *, execution: Execution, started
     """Train and label; on an interruption say how it goes on and end with the signal's exit code."""
     console = Console(stderr=True)
     with Interruption() as interruption:
-        workshop = Workshop(job, folder, execution, Watch(interruption), started_at)
-        require_trainable(workshop)
-        workshop, step_s = planned(workshop)
+        context = LabelingContext(job, folder, execution, Watch(interruption), started_at)
+        require_trainable(context)
+        context, step_s = planned(context)
         if is_fresh:
-            begin(workshop.job, folder, execution)
-        run = picture_run(workshop, step_s=step_s)
+            begin(context.job, folder, execution)
+        run = picture_run(context, step_s=step_s)
         print_line(console, "chose: " + " ".join(run.choices))
         with StageDisplay(console, ends_at=run.ends_at) as display:
             for record in run.epochs():
                 display.show(record)
-    is_complete = folder.has(WORDS) and bool(folder.read(WORDS)["is_complete"])
+    is_complete = folder.has(SUMMARY) and bool(folder.read(SUMMARY)["is_complete"])
     if interruption.signal is not None and not is_complete:
         page(folder)
         command = f"laplacenet label --resume {shlex.quote(str(folder.path))}"
@@ -117,7 +105,7 @@ def say_notes(job: Job, console: Console) -> None:
 
 
 def page(folder: RunFolder) -> None:
-    if folder.has(WORDS):
+    if folder.has(SUMMARY):
         write_labeling_page(folder.path)
 
 
@@ -129,9 +117,9 @@ def say_outcome(folder: RunFolder) -> None:
 
 
 def outcome_lines(labeling: Labeling) -> list[str]:
-    account, estimate = labeling.account, labeling.account.estimate
+    summary, estimate = labeling.summary, labeling.summary.estimate
     n_given, n_suspect = int(labeling.is_given.sum()), int(labeling.is_suspect.sum())
-    lines = [f"labels      {len(labeling) - n_given} found, {n_given} given, {len(account.class_names)} classes"]
+    lines = [f"labels      {len(labeling) - n_given} found, {n_given} given, {len(summary.class_names)} classes"]
     if estimate.accuracy is None:
         lines.append(f"accuracy    unknown. {estimate.method}")
     else:
@@ -141,7 +129,7 @@ def outcome_lines(labeling: Labeling) -> list[str]:
         lines.append(f"test        {told(estimate.test_accuracy, estimate.level)} on {estimate.n_test} test labels")
     if n_suspect:
         lines.append(f"suspect     {n_suspect} given labels look wrong; they are marked in labels.csv")
-    lines.append(f"time        {duration(account.elapsed_s)}")
+    lines.append(f"time        {duration(summary.elapsed_s)}")
     return lines
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laplacenet.cli.options import existing
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
+from laplacenet.cli.output import write_data
 
 if TYPE_CHECKING:
     from laplacenet.labeling.result import Labeling
@@ -15,7 +17,7 @@ FORMATS = ("csv", "label-studio")
 
 
 def next(
-    run: Annotated[Path, typer.Argument(help="The folder of a run of label.")],
+    run: Annotated[Path, typer.Argument(callback=existing, help="The folder of a run of label.")],
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
     suspects: Annotated[
         bool, typer.Option("--suspects", help="List the given labels most likely to be wrong instead.")
@@ -41,8 +43,8 @@ def next(
       laplacenet next runs/photos-labels --suspects
       laplacenet next runs/photos-labels --format label-studio --out tasks.json
     """
+    from laplacenet.labeling.acquisition import as_csv, next_entries, suspect_entries
     from laplacenet.labeling.result import load_labeling
-    from laplacenet.labeling.worth import as_csv, to_label, to_look_at_again
     from laplacenet.runtime import InputError
 
     if form not in FORMATS:
@@ -52,10 +54,10 @@ def next(
     if out is not None:
         require_free(out, suffixes=(".csv",) if form == "csv" else (".json",), overwrite=overwrite)
     labeling = load_labeling(run)
-    rows = to_look_at_again(labeling, n) if suspects else to_label(labeling, n)
+    rows = suspect_entries(labeling, n) if suspects else next_entries(labeling, n)
     text = as_csv(labeling, rows) if form == "csv" else studio_tasks(labeling, rows, url_prefix)
     if out is None:
-        typer.echo(text, nl=False)
+        write_data([text])
     else:
         write_out(out, text.encode())
         typer.echo(f"{len(rows)} in {out}")
@@ -73,5 +75,5 @@ def studio_tasks(labeling: "Labeling", rows: list[tuple[int, int, str]], url_pre
             err=True,
         )
     typer.echo("the project's labeling interface (Settings, Labeling Interface, Code):", err=True)
-    typer.echo(labeling_config(labeling.account.class_names), err=True, nl=False)
+    typer.echo(labeling_config(labeling.summary.class_names), err=True, nl=False)
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from laplacenet.data.dataset import Skipped
 from laplacenet.data.decoding import decode, image_size
-from laplacenet.data.regular_files import reason_of
+from laplacenet.data.files import reason_of
 from laplacenet.data.walking import PictureFile
-from laplacenet.runtime import InputError, Monitor, Silence
+from laplacenet.runtime import InputError, Monitor, NullMonitor
 
 LARGEST_DEFAULT_SIZE = 96
 LARGEST_SIZE = 1024
 SIZE_STEP = 8
-SILENCE = Silence()
+SILENCE = NullMonitor()
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from laplacenet.experiments.typed import Kind, typed
 from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime.decoding import Kind, decode
 from laplacenet.runtime.run_folder import EPOCHS
 
 FINAL = "final.json"
@@ -168,6 +168,6 @@ def remarks(record: EpochRecord) -> dict[str, str]:
 
 def _read(kind: type[Kind], content: Any, *, source: str) -> Kind:
     try:
-        return typed(kind, content)
-    except TypeError as error:
+        return decode(kind, content, source="")
+    except InputError as error:
         raise InputError(f"{source}: not what this version writes there ({error})") from error

@@ -1,25 +1,28 @@
 """Embeddings: the graph alone labels every row, and with folds of the labels hidden it says how well."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from laplacenet.data import VectorSet
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.calibration import calibrate
-from laplacenet.labeling.crossfit import Answer, ask, unseen_graph_evidence
-from laplacenet.labeling.estimate import estimate_accuracy
-from laplacenet.labeling.findings import Findings
-from laplacenet.labeling.folds import NEVER, stratified_folds
-from laplacenet.labeling.graph_model import GraphModel
-from laplacenet.labeling.result import SOURCES, Calibration, Estimate
+from laplacenet.labeling.choosing import chosen_prior
+from laplacenet.labeling.estimate import FEW, calibrate, estimate_accuracy
+from laplacenet.labeling.evidence import NEVER, Answer, ask, stratified_folds, unseen_graph_evidence
+from laplacenet.labeling.graph_model import GraphModel, save_graph_model
+from laplacenet.labeling.job import Job
+from laplacenet.labeling.outcome import Findings, labeling_of, write_outcome
+from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary
 from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.runtime import RunFolder
+from laplacenet.training import Execution
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # rows beyond which a fold takes seconds
-LARGEST_K, SMALLEST_K = 50, 5
-ROWS_PER_NEIGHBOR = 8  # a row's neighbors should be a small part of its class
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +69,6 @@ class GraphLabels:
         return notes
 
 
-def neighbors_for(n: int, n_classes: int) -> int:
-    """k: the paper's 50, fewer where a class has few rows."""
-    return min(LARGEST_K, max(SMALLEST_K, n // (ROWS_PER_NEIGHBOR * n_classes)))
-
-
 def label_embeddings(
     vectors: Float[Tensor, "n d"],
     given: Int64[Tensor, " n"],
@@ -104,3 +102,61 @@ def method(folds: Int64[Tensor, " n"]) -> str:
         " from the graph, which then labeled its rows from the others. So a label is judged by an answer that it had no"
         " part in, and each answer had slightly fewer labels than the one that counts."
     )
+
+
+def run_on_embeddings(job: Job, folder: RunFolder, *, execution: Execution, started_at: float) -> Labeling:
+    """`started_at` is by `time.monotonic`."""
+    rows, settings = job.collection.rows, job.settings
+    assert isinstance(rows, VectorSet)
+    found = label_embeddings(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
+    model = found.model(k=settings.graph.k, class_names=job.class_names)
+    positions = map_positions(found.points, seed=settings.seed)
+    labeling = labeling_of(found.findings, summary(job, found), positions, names=job.collection.names, given=job.given)
+    predicted = None
+    if job.judges is not None and isinstance(job.judges.rows, VectorSet) and not job.are_judges_inside:
+        predicted = model.probabilities(job.judges.rows.vectors).argmax(dim=1)
+    told = replace(
+        labeling.summary,
+        estimate=job.tested(found.estimate, labeling.labels, predicted),
+        elapsed_s=time.monotonic() - started_at,
+    )
+    labeling = replace(labeling, summary=told)
+    save_graph_model(folder.path, model)
+    write_outcome(folder, labeling, job)
+    return labeling
+
+
+def summary(job: Job, found: GraphLabels) -> Summary:
+    return Summary(
+        title=job.settings.name,
+        kind="embeddings",
+        class_names=job.class_names,
+        prior=found.answer.prior,
+        choices=choices(job),
+        notes=(*job.notes, *found.notes(), *calibration_notes(found.calibration)),
+        estimate=found.estimate,
+        calibration=found.calibration,
+        n_skipped=len(job.collection.skipped),
+        is_complete=True,
+        elapsed_s=0.0,
+    )
+
+
+def choices(job: Job) -> tuple[str, ...]:
+    rows = job.collection.rows
+    assert isinstance(rows, VectorSet)
+    n, d = rows.vectors.shape
+    return (
+        f"Embeddings of {d} numbers: the graph alone labels them, no network is trained.",
+        f"Each of the {n} rows is joined to its {job.settings.graph.k} most similar ones, by the cosine of their angle:"
+        " 50, fewer where a class has few rows.",
+        chosen_prior(job.settings.prior),
+    )
+
+
+def calibration_notes(calibration: Calibration | None) -> list[str]:
+    if calibration is None:
+        return ["no label could be hidden, so confidences are the graph's own and not calibrated"]
+    if calibration.n < FEW:
+        return [f"confidences are calibrated on {calibration.n} labels only, which say little"]
+    return []

@@ -6,11 +6,18 @@ how many rows it has, and is replaced by the prior. Where labels were given equa
 this labels more rows rightly than the scores themselves, and a temperature can make probabilities of it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+
+from laplacenet.data import UNKNOWN
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.priors import prior_shares
+from laplacenet.graph.pseudo_labels import Graph, spread
+from laplacenet.runtime import stream
 
 SMALLEST = 1e-6
 
@@ -56,3 +63,78 @@ def score_evidence(scores: Float[Tensor, "n C"]) -> Evidence:
 def no_evidence(n: int, n_classes: int) -> Evidence:
     nothing = torch.full((n, n_classes), torch.nan, dtype=torch.float64)
     return Evidence(nothing, nothing.clone())
+
+
+NEVER = -1
+"""The fold of a row that is never hidden: it has no label, or its class would be left with none."""
+
+
+def stratified_folds(given: Int64[Tensor, " n"], n_folds: int, *, seed: int) -> Int64[Tensor, " n"]:
+    """The fold of every given label: folds of one size, to which every class gives as evenly as it can.
+
+    A class with no more labels than folds loses one label at a time at most; the only label of a class is never hidden.
+    """
+    folds = torch.full_like(given, NEVER)
+    n_dealt = 0
+    for number in range(int(given.max()) + 1):
+        members = torch.nonzero(given == number).flatten().numpy()
+        if len(members) < 2:
+            continue
+        dealt = torch.from_numpy(np.arange(n_dealt, n_dealt + len(members)) % n_folds)
+        folds[torch.from_numpy(stream(seed, "labeling/folds", number).permutation(members))] = dealt
+        n_dealt += len(members)
+    return folds
+
+
+def without_fold(given: Int64[Tensor, " n"], folds: Int64[Tensor, " n"], fold: int) -> Int64[Tensor, " n"]:
+    """The given labels, those of one fold hidden."""
+    return torch.where(folds == fold, UNKNOWN, given)
+
+
+def class_shares(prior: str, given: Int64[Tensor, " n"], n_classes: int) -> tuple[float, ...]:
+    """The prior for these given labels (−1 = none), as shares that sum to 1."""
+    return prior_shares(prior, torch.bincount(given[given >= 0], minlength=n_classes).numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the graph makes of some labels: scores before any alignment, their means, and the prior that it was told."""
+
+    scores: Float[Tensor, "n C"]
+    masses: Float[Tensor, " C"]
+    prior: tuple[float, ...]
+    unreachable: Bool[Tensor, " n"]
+    is_converged: bool
+
+    @property
+    def evidence(self) -> Evidence:
+        """A row that no label reaches has no evidence, which leaves the prior."""
+        found = graph_evidence(self.scores, self.masses, self.prior)
+        return Evidence(torch.where(self.unreachable[:, None], 0, found.logits), found.offset)
+
+
+def ask(graph: Graph, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int) -> Answer:
+    """Spread these labels, and no others; the prior comes from them too. Nothing is aligned: evidence does that."""
+    shares = class_shares(prior, seen, n_classes)
+    labels = seen.to(graph.W_normalized.device)
+    found = spread(graph, labels, replace(config, prior=shares, alignment_iterations=0), n_classes=n_classes)
+    scores = found.scores.cpu()
+    masses = class_masses(scores, seen >= 0)
+    return Answer(scores, masses, shares, found.unreachable.cpu(), found.is_converged)
+
+
+def unseen_graph_evidence(
+    graph: Graph,
+    given: Int64[Tensor, " n"],
+    folds: Int64[Tensor, " n"],
+    config: GraphConfig,
+    *,
+    prior: str,
+    n_classes: int,
+) -> Evidence:
+    """For every row of a fold, the evidence with that fold's labels hidden; NaN for rows in no fold."""
+    unseen = no_evidence(len(given), n_classes)
+    for fold in range(int(folds.max()) + 1):
+        answer = ask(graph, without_fold(given, folds, fold), config, prior=prior, n_classes=n_classes)
+        unseen = unseen.to(folds == fold, answer.evidence)
+    return unseen

@@ -9,8 +9,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from laplacenet.labeling.acquisition import select_next, suspects
 from laplacenet.labeling.result import Labeling
-from laplacenet.labeling.worth import suspects, worth_labeling
 from laplacenet.runtime import InputError, write_whole
 
 GALLERY = "gallery.safetensors"
@@ -20,13 +20,13 @@ PER_CLASS, FOR_CLASSES, N_SUSPECTS, N_NEXT = 8, 480, 24, 24
 
 def shown_rows(labeling: Labeling) -> Int64[Tensor, " m"]:
     """Of each class the surest and the least sure, the suspects, and what to label next; each row once."""
-    parts = [part for label in range(len(labeling.account.class_names)) for part in sure_and_unsure(labeling, label)]
+    parts = [part for label in range(len(labeling.summary.class_names)) for part in sure_and_unsure(labeling, label)]
     parts += [suspects(labeling)[:N_SUSPECTS], next_shown(labeling)]
     return torch.tensor(sorted({row for part in parts for row in part.tolist()}), dtype=torch.int64)
 
 
 def next_shown(labeling: Labeling) -> Int64[Tensor, " m"]:
-    return worth_labeling(labeling, N_NEXT).rows
+    return select_next(labeling, N_NEXT).rows
 
 
 def sure_and_unsure(labeling: Labeling, label: int) -> tuple[Int64[Tensor, " a"], Int64[Tensor, " b"]]:
@@ -34,7 +34,7 @@ def sure_and_unsure(labeling: Labeling, label: int) -> tuple[Int64[Tensor, " a"]
 
     Many classes share a page: each shows fewer, two at the least.
     """
-    n_shown = max(2, min(PER_CLASS, FOR_CLASSES // (2 * len(labeling.account.class_names))))
+    n_shown = max(2, min(PER_CLASS, FOR_CLASSES // (2 * len(labeling.summary.class_names))))
     rows = torch.nonzero((labeling.labels == label) & ~labeling.is_given).squeeze(1)
     rows = rows[labeling.confidence[rows].argsort(descending=True, stable=True)]
     n_sure = min(n_shown, (len(rows) + 1) // 2)

@@ -1,6 +1,7 @@
 """The graph for rows that come later: each takes the mean of its nearest rows' scores, weighed as theirs were."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,22 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from laplacenet.data import VectorSet
 from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.evidence import graph_evidence
+from laplacenet.labeling.predictions import Prediction, Source, row_names, told
 from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
-from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
+from laplacenet.runtime import (
+    InputError,
+    Monitor,
+    NullMonitor,
+    read_json,
+    read_sealed,
+    read_whole,
+    write_sealed,
+    write_whole,
+)
 
 KIND = "graph"
 
@@ -79,3 +91,26 @@ def load_graph_model(folder: Path) -> GraphModel:
         )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a graph over embeddings ({error})") from error
+
+
+BLOCK = 5_000  # rows judged at once
+
+
+def graph_predictions(
+    model: GraphModel, sources: Sequence[Source], *, monitor: Monitor | None = None
+) -> Iterator[Prediction]:
+    """One for each row of the array files, in order."""
+    for source, rows in [(source, vectors(source)) for source in sources]:
+        names = row_names(source.path, len(rows))
+        for start in range(0, len(rows), BLOCK):
+            some = names[start : start + BLOCK]
+            probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
+            (monitor or NullMonitor()).advance(len(some))
+            yield from told(some, probabilities, model.class_names)
+
+
+def vectors(source: Source) -> VectorSet:
+    rows = None if source.rows is None else source.rows.rows
+    if not isinstance(rows, VectorSet):
+        raise InputError(f"{source.path}: holds no embeddings; this run labeled some, give .npy or .npz files of more")
+    return rows

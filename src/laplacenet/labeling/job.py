@@ -12,7 +12,7 @@ from laplacenet.data.judges import labels_own_rows
 from laplacenet.labeling.estimate import accuracy_on
 from laplacenet.labeling.result import Estimate
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.runtime import Monitor, Silence
+from laplacenet.runtime import Monitor, NullMonitor
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Job:
 
 def read_job(settings: LabelingSettings, monitor: Monitor | None = None) -> Job:
     """Read what the settings name."""
-    monitor = monitor or Silence()
+    monitor = monitor or NullMonitor()
     config = settings.collection
     test = None if config.test is None else Path(config.test)
     collection = read_collection(

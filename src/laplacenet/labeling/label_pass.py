@@ -13,8 +13,7 @@ from torch import Tensor
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.crossfit import ask
-from laplacenet.labeling.evidence import Evidence, score_evidence
+from laplacenet.labeling.evidence import Evidence, ask, score_evidence
 from laplacenet.labeling.result import SOURCES
 from laplacenet.models import Inference
 from laplacenet.runtime import InputError, read_whole, write_whole

@@ -19,7 +19,7 @@ CHOICE, IMAGE = "choice", "image"
 
 def tasks(labeling: Labeling, rows: Sequence[tuple[int, int, str]], *, prefix: str) -> list[dict[str, Any]]:
     """One for each row, guess and reason; pictures are found at `prefix` and their name, as a URL writes it."""
-    if labeling.account.kind != "pictures":
+    if labeling.summary.kind != "pictures":
         raise InputError("Label Studio shows pictures and this run labeled embeddings; leave out --format for CSV")
     return [_task(labeling, row, guess, why, prefix=prefix) for row, guess, why in rows]
 
@@ -31,7 +31,7 @@ def _task(labeling: Labeling, row: int, guess: int, why: str, *, prefix: str) ->
         "type": "choices",
         "from_name": CHOICE,
         "to_name": IMAGE,
-        "value": {"choices": [offered(labeling.account.class_names[guess])]},
+        "value": {"choices": [offered(labeling.summary.class_names[guess])]},
     }
     scores = labeling.unseen_scores if labeling.is_given[row] else labeling.scores
     return {

@@ -4,23 +4,96 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from jaxtyping import Int64
+import torch
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.data import ImageSet
-from laplacenet.labeling.calibration import FEW
 from laplacenet.labeling.curves import StageEpoch
-from laplacenet.labeling.findings import labeling_of
-from laplacenet.labeling.label_pass import LabelPass
-from laplacenet.labeling.outcome import write_outcome
-from laplacenet.labeling.picture_findings import PictureFindings, picture_findings
-from laplacenet.labeling.pictures import PictureStages
+from laplacenet.labeling.estimate import FEW, FEWEST, LEVEL, calibrate, estimate_accuracy, fit_temperature
+from laplacenet.labeling.evidence import no_evidence, score_evidence
+from laplacenet.labeling.label_pass import LabelPass, vote
+from laplacenet.labeling.outcome import Findings, labeling_of, write_outcome
+from laplacenet.labeling.pictures import Passes, PictureStages
 from laplacenet.labeling.positions import map_positions, principal_components
-from laplacenet.labeling.result import Account
-from laplacenet.labeling.stage_plan import ESTIMATE
-from laplacenet.labeling.stages import Workshop, begin_with
-from laplacenet.labeling.timing import REPORTING_S
+from laplacenet.labeling.result import Calibration, ClassEstimate, Estimate, Summary
+from laplacenet.labeling.stage_plan import ESTIMATE, REPORTING_S
+from laplacenet.labeling.stages import LabelingContext, begin_with
 from laplacenet.models import Inference, Network, save_model
+
+
+@dataclass(frozen=True, eq=False)
+class PictureFindings:
+    """`network_temperature` is that of the network's own outputs, for pictures that come later."""
+
+    findings: Findings
+    estimate: Estimate
+    calibration: Calibration | None
+    network_temperature: float
+    prior: tuple[float, ...]
+    n_unreachable: int
+
+
+def picture_findings(
+    passes: Passes, latest: LabelPass, given: Int64[Tensor, " n"], *, class_names: tuple[str, ...]
+) -> PictureFindings:
+    """`latest` gives the labels; the stage that hid a fifth of them gives the estimate and the temperatures."""
+    calibration, network_temperature = None, 1.0
+    judged = torch.full_like(latest.graph, torch.nan)
+    estimate = no_estimate(class_names, passes)
+    if passes.estimate is not None and passes.folds is not None:
+        is_hidden = passes.folds == 0
+        evidence = passes.estimate.evidence
+        calibration = calibrate(evidence.rows(is_hidden), given[is_hidden])
+        network_temperature = fit_temperature(score_evidence(passes.estimate.network).rows(is_hidden), given[is_hidden])
+        judged = torch.where(is_hidden[:, None], evidence.at(temperature_of(calibration)), judged)
+        estimate = estimate_accuracy(judged, given, latest.prior, method=method(passes.folds), class_names=class_names)
+    temperature = temperature_of(calibration)
+    voted = vote([latest, *passes.voters])
+    unseen = torch.where(judged.isnan(), suspect_scores(passes, given, judged.shape[1]), judged)
+    findings = Findings(voted.evidence, temperature, unseen, voted.finders, latest.features)
+    prior = tuple(latest.prior.tolist())
+    n_unreachable = int(latest.unreachable.sum())
+    return PictureFindings(findings, estimate, calibration, network_temperature, prior, n_unreachable)
+
+
+def temperature_of(calibration: Calibration | None) -> float:
+    return 1.0 if calibration is None else calibration.temperature
+
+
+def suspect_scores(passes: Passes, given: Int64[Tensor, " n"], n_classes: int) -> Float[Tensor, "n C"]:
+    """Scores of given rows by the network that did not see their labels; shorter training asks for a temperature of its
+    own. NaN where no network was kept from a label."""
+    evidence = no_evidence(len(given), n_classes)
+    for fold, found in passes.suspects.items():
+        assert passes.folds is not None
+        evidence = evidence.to(passes.folds == fold, found.evidence)
+    is_judged = ~evidence.logits.isnan().any(dim=1)
+    if not bool(is_judged.any()):
+        return evidence.at(1.0)
+    return evidence.at(fit_temperature(evidence.rows(is_judged), given[is_judged]))
+
+
+def method(folds: Int64[Tensor, " n"]) -> str:
+    """Which labels were kept from what, in sentences."""
+    n_hidden, n_folds = int((folds == 0).sum()), int(folds.max()) + 1
+    part = {5: "A fifth", 4: "A quarter", 3: "A third"}[n_folds]
+    return (
+        f"{part} of the given labels, {n_hidden} of all classes with two or more, was hidden from the network and from"
+        " the graph; both then labeled these pictures like all others. Afterwards these labels were given back and the"
+        " network was trained on, so the labels that came out should be slightly better than this says."
+    )
+
+
+def no_estimate(class_names: tuple[str, ...], passes: Passes) -> Estimate:
+    reason = (
+        f"No estimate: fewer than {FEWEST} given labels could be hidden without taking a third of them or a class's"
+        " only one. Give more labels, at least three of each class."
+        if passes.folds is None
+        else "No estimate yet: the labels that will judge are still hidden."
+    )
+    classes = tuple(ClassEstimate(name, 0, None) for name in class_names)
+    return Estimate(method=reason, level=LEVEL, n=0, accuracy=None, classes=classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +104,7 @@ class PictureRun:
     when all must be done, by `time.monotonic`; `elapsed_before_s` is the time of earlier sittings.
     """
 
-    workshop: Workshop
+    context: LabelingContext
     choices: tuple[str, ...]
     step_s: float | None
     ends_at: float | None
@@ -40,7 +113,7 @@ class PictureRun:
     def epochs(self) -> Iterator[StageEpoch]:
         """Train what is left to train; afterwards the folder holds what was found, complete or not."""
         ends_at = None if self.ends_at is None else self.ends_at - REPORTING_S
-        stages = PictureStages(self.workshop, step_s=self.step_s, ends_at=ends_at)
+        stages = PictureStages(self.context, step_s=self.step_s, ends_at=ends_at)
         previous = None
         for record in stages.epochs():
             if previous == ESTIMATE and record.stage != ESTIMATE:
@@ -50,8 +123,8 @@ class PictureRun:
         self._keep(stages, is_complete=stages.are_done)
 
     def _keep(self, stages: PictureStages, *, is_complete: bool) -> None:
-        """Labels, model and account from the last label pass; where there is none yet, one is made now."""
-        job, passes = self.workshop.job, stages.passes()
+        """Labels, model and summary from the last label pass; where there is none yet, one is made now."""
+        job, passes = self.context.job, stages.passes()
         found = self._last_network(stages, passes.latest)
         if found is None:
             return
@@ -61,12 +134,12 @@ class PictureRun:
         positions = (
             map_positions(features, seed=job.settings.seed) if is_complete else principal_components(features, 2)[:, :2]
         )
-        account = self._account(told, notes=stages.notes, is_complete=is_complete)
-        labeling = labeling_of(told.findings, account, positions, names=job.collection.names, given=job.given)
+        summary = self._account(told, notes=stages.notes, is_complete=is_complete)
+        labeling = labeling_of(told.findings, summary, positions, names=job.collection.names, given=job.given)
         estimate = job.tested(told.estimate, labeling.labels, self._predicted(network))
-        account = replace(account, estimate=estimate, elapsed_s=self._elapsed_s())
-        save_model(self.workshop.folder.path, network, self.workshop.description(told.network_temperature))
-        write_outcome(self.workshop.folder, replace(labeling, account=account), job)
+        summary = replace(summary, estimate=estimate, elapsed_s=self._elapsed_s())
+        save_model(self.context.folder.path, network, self.context.description(told.network_temperature))
+        write_outcome(self.context.folder, replace(labeling, summary=summary), job)
 
     def _last_network(
         self, stages: PictureStages, latest: tuple[str, LabelPass] | None
@@ -75,23 +148,23 @@ class PictureRun:
         if latest is None:
             return None if stages.current is None else (stages.current.network, stages.current.look())
         name, found = latest
-        network = self.workshop.description().build()
-        begin_with(self.workshop, name, network)
+        network = self.context.description().build()
+        begin_with(self.context, name, network)
         return network, found
 
     def _predicted(self, network: Network) -> Int64[Tensor, " m"] | None:
-        judges = self.workshop.job.judges
-        if judges is None or not isinstance(judges.rows, ImageSet) or self.workshop.job.are_judges_inside:
+        judges = self.context.job.judges
+        if judges is None or not isinstance(judges.rows, ImageSet) or self.context.job.are_judges_inside:
             return None
-        inference = Inference(network.to(self.workshop.execution.device), self.workshop.views.plain)
+        inference = Inference(network.to(self.context.execution.device), self.context.views.plain)
         return inference.logits(judges.rows.images).argmax(dim=1).cpu()
 
     def _elapsed_s(self) -> float:
-        return self.elapsed_before_s + time.monotonic() - self.workshop.started_at
+        return self.elapsed_before_s + time.monotonic() - self.context.started_at
 
-    def _account(self, found: PictureFindings, *, notes: list[str], is_complete: bool) -> Account:
-        job = self.workshop.job
-        return Account(
+    def _account(self, found: PictureFindings, *, notes: list[str], is_complete: bool) -> Summary:
+        job = self.context.job
+        return Summary(
             title=job.settings.name,
             kind="pictures",
             class_names=job.class_names,

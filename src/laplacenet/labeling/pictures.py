@@ -9,9 +9,18 @@ from torch import Tensor
 
 from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.label_pass import LabelPass
-from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, SUSPECTS, VOTE, StagePlan, hidden_folds, kind_of, number_of
-from laplacenet.labeling.stages import PASS, Deadline, StageRun, Workshop, finished_pass
-from laplacenet.labeling.timing import SLACK
+from laplacenet.labeling.stage_plan import (
+    ESTIMATE,
+    FINAL,
+    SLACK,
+    SUSPECTS,
+    VOTE,
+    StagePlan,
+    hidden_folds,
+    kind_of,
+    number_of,
+)
+from laplacenet.labeling.stages import PASS, Deadline, LabelingContext, StageRun, finished_pass
 from laplacenet.training.checkpoint import checkpoint_step
 
 WORTH_BEGINNING = 0.6
@@ -38,10 +47,10 @@ class Passes:
 class PictureStages:
     """The stages of one labeling, one after another, each as long as the time left allows."""
 
-    def __init__(self, workshop: Workshop, *, step_s: float | None, ends_at: float | None) -> None:
+    def __init__(self, context: LabelingContext, *, step_s: float | None, ends_at: float | None) -> None:
         """`step_s` and `ends_at` are None where the number of steps was asked for."""
-        self.workshop, self.step_s, self.ends_at = workshop, step_s, ends_at
-        self.plan = StagePlan(workshop, hidden_folds(workshop.job.given, seed=workshop.job.settings.seed))
+        self.context, self.step_s, self.ends_at = context, step_s, ends_at
+        self.plan = StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
         self.is_vote_owed = self.are_done
         self.notes: list[str] = []
         self.current: StageRun | None = None
@@ -54,10 +63,10 @@ class PictureStages:
     @property
     def votes(self) -> list[str]:
         """Those that have begun."""
-        return sorted((path.name for path in self.workshop.path("").glob(f"{VOTE}-*")), key=number_of)
+        return sorted((path.name for path in self.context.path("").glob(f"{VOTE}-*")), key=number_of)
 
     def is_done(self, name: str) -> bool:
-        return (self.workshop.path(name) / PASS).is_file()
+        return (self.context.path(name) / PASS).is_file()
 
     def epochs(self) -> Iterator[StageEpoch]:
         """Run what is not done, then votes while there is time; ends early where the monitor says stop."""
@@ -65,9 +74,9 @@ class PictureStages:
         for place, name in enumerate(names):
             share = self.plan.weight(name) / sum(self.plan.weight(later) for later in names[place:])
             yield from self._epochs_of(name, share)
-            if self.workshop.monitor.should_stop:
+            if self.context.monitor.should_stop:
                 return
-        while self._has_time_for_a_vote() and not self.workshop.monitor.should_stop:
+        while self._has_time_for_a_vote() and not self.context.monitor.should_stop:
             yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", share=1.0)
 
     def _has_time_for_a_vote(self) -> bool:
@@ -83,13 +92,13 @@ class PictureStages:
         stage = self.plan.stage(name, seconds=seconds, step_s=self.step_s)
         # the last stage has nothing behind it that could give it slack
         ends_at = None if left_s is None else time.monotonic() + left_s * min(1.0, share * SLACK)
-        self.current = StageRun(self.workshop, stage)
+        self.current = StageRun(self.context, stage)
         n_before, began_at = checkpoint_step(self.current.path / "checkpoint"), time.monotonic()
         n_done = n_before
-        for record in self.current.epochs(Deadline(self.workshop.monitor, ends_at)):
+        for record in self.current.epochs(Deadline(self.context.monitor, ends_at)):
             n_done = record.step
             yield record
-        if self.workshop.monitor.should_stop:
+        if self.context.monitor.should_stop:
             return
         if n_done > n_before and self.step_s is not None:
             self.step_s = (time.monotonic() - began_at) / (n_done - n_before)
@@ -98,9 +107,7 @@ class PictureStages:
         self.current.label()
 
     def passes(self) -> Passes:
-        done = {
-            name: found for name in [*self.plan.names, *self.votes] if (found := finished_pass(self.workshop, name))
-        }
+        done = {name: found for name in [*self.plan.names, *self.votes] if (found := finished_pass(self.context, name))}
         suspects = {number_of(name): found for name, found in done.items() if kind_of(name) == SUSPECTS}
         steps = {name: self._steps_behind(name) for name in done}
         leading = [name for name in done if kind_of(name) in (FINAL, VOTE)] or [
@@ -119,5 +126,5 @@ class PictureStages:
     def _steps_behind(self, name: str) -> int:
         """Its own steps and those of the stage that it went on from."""
         before = self.plan.begins_with(name)
-        own = checkpoint_step(self.workshop.path(name) / "checkpoint")
+        own = checkpoint_step(self.context.path(name) / "checkpoint")
         return own + (0 if before is None else self._steps_behind(before))

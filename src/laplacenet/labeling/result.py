@@ -3,6 +3,8 @@
 In a run folder it is `labeling.json` (words and figures) and `labeling.safetensors` (a tensor for each field of rows).
 """
 
+import csv
+import io
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from laplacenet.runtime import InputError, read_json, write_json, write_whole
 
-WORDS, TENSORS = "labeling.json", "labeling.safetensors"
+SUMMARY, TENSORS = "labeling.json", "labeling.safetensors"
 SOURCES = ("given", "graph", "network")
 ROW_FIELDS = ("given", "labels", "scores", "sources", "unseen_scores", "is_suspect", "features", "positions")
 
@@ -79,7 +81,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Account:
+class Summary:
     """The words and figures of a labeling: `choices` are sentences that say what was chosen and why."""
 
     title: str
@@ -105,7 +107,7 @@ class Labeling:
     the map.
     """
 
-    account: Account
+    summary: Summary
     names: tuple[str, ...]
     given: Int64[Tensor, " n"]
     labels: Int64[Tensor, " n"]
@@ -144,31 +146,31 @@ def save_labeling(folder: Path, labeling: Labeling) -> None:
     """The tensors first: words without tensors would look finished."""
     tensors = {field: getattr(labeling, field).cpu().contiguous() for field in ROW_FIELDS}
     write_whole(folder / TENSORS, save_tensors(tensors))
-    write_json(folder / WORDS, {"names": labeling.names, **asdict(labeling.account)})
+    write_json(folder / SUMMARY, {"names": labeling.names, **asdict(labeling.summary)})
 
 
 def load_labeling(folder: Path) -> Labeling:
-    if not (folder / WORDS).is_file():
-        raise InputError(f"{folder}: holds no labeling (it has no {WORDS}); laplacenet label makes one")
-    words = read_json(folder / WORDS)
+    if not (folder / SUMMARY).is_file():
+        raise InputError(f"{folder}: holds no labeling (it has no {SUMMARY}); laplacenet label makes one")
+    words = read_json(folder / SUMMARY)
     try:
         tensors = load_tensors((folder / TENSORS).read_bytes())
         names = tuple(str(name) for name in words.pop("names"))
-        return Labeling(account_from(words), names, **{field: tensors[field] for field in ROW_FIELDS})
+        return Labeling(summary_from(words), names, **{field: tensors[field] for field in ROW_FIELDS})
     except OSError as error:
         raise InputError(f"{folder / TENSORS}: cannot be read ({error.strerror})") from error
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{folder / WORDS}: does not fit {TENSORS} beside it ({error})") from error
+        raise InputError(f"{folder / SUMMARY}: does not fit {TENSORS} beside it ({error})") from error
 
 
-def account_from(words: dict[str, Any]) -> Account:
+def summary_from(words: dict[str, Any]) -> Summary:
     calibration = words["calibration"]
     parts: dict[str, Any] = {
         "estimate": estimate_from(words["estimate"]),
         "calibration": calibration and calibration_from(calibration),
     }
     lists = {name: tuple(value) for name, value in words.items() if isinstance(value, list)}
-    return Account(**(words | lists | parts))
+    return Summary(**(words | lists | parts))
 
 
 def estimate_from(words: dict[str, Any]) -> Estimate:
@@ -183,3 +185,30 @@ def calibration_from(words: dict[str, Any]) -> Calibration:
 
 def interval(bounds: dict[str, float] | None) -> Interval | None:
     return None if bounds is None else Interval(**bounds)
+
+
+LABELS = "labels.csv"
+HEADING = ("path", "label", "confidence", "margin", "source", "suspect")
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_labels(folder: Path, labeling: Labeling) -> Path:
+    """UTF-8, cells quoted where they must be; numbers with four digits."""
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(HEADING)
+    columns = (labeling.labels, labeling.confidence, labeling.margin, labeling.sources, labeling.is_suspect)
+    for name, label, confidence, margin, source, is_suspect in zip(
+        labeling.names, *(column.tolist() for column in columns), strict=True
+    ):
+        class_name = labeling.summary.class_names[label]
+        suspect = "true" if is_suspect else "false"
+        lines.writerow([no_formula(name), class_name, f"{confidence:.4f}", f"{margin:.4f}", SOURCES[source], suspect])
+    path = folder / LABELS
+    write_whole(path, text.getvalue().encode())
+    return path
+
+
+def no_formula(name: str) -> str:
+    """A spreadsheet computes a cell that begins with =, +, − or @; the same path can be written without."""
+    return f"./{name}" if name.startswith(FORMULA_SIGNS) else name

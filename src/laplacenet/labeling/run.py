@@ -7,15 +7,14 @@ from laplacenet.data import SKIPPED, data_hash, write_skipped
 from laplacenet.labeling.choosing import picture_choices
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
-from laplacenet.labeling.result import WORDS
+from laplacenet.labeling.result import SUMMARY
 from laplacenet.labeling.settings import KIND, LabelingSettings
-from laplacenet.labeling.stage_plan import StagePlan
-from laplacenet.labeling.stages import Workshop
-from laplacenet.labeling.timing import REPORTING_S, SHARES, fastest_threads, steps_within
+from laplacenet.labeling.stage_plan import REPORTING_S, SHARES, StagePlan, fastest_threads, steps_within
+from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models import require_fit
 from laplacenet.runtime import InputError, RunFolder, provenance
-from laplacenet.runtime.notation import from_json, to_json
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.runtime.settings import from_json, to_json
 from laplacenet.training import Execution, TrainConfig
 
 DEFAULT_LIMIT_S = 240.0
@@ -37,39 +36,39 @@ def read_settings(folder: RunFolder) -> LabelingSettings:
     return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))
 
 
-def planned(workshop: Workshop) -> tuple[Workshop, float | None]:
-    """The workshop with the number of steps that fit its time, and what a step takes; where steps were asked for, none.
+def planned(context: LabelingContext) -> tuple[LabelingContext, float | None]:
+    """The context with the number of steps that fit its time, and what a step takes; where steps were asked for, none.
 
     An asked-for number is any but the paper's, which no run in minutes could mean.
     """
-    job = workshop.job
+    job = context.job
     limit_s = job.settings.time.limit_s
     if limit_s is None or job.settings.train.steps != TrainConfig.steps:
-        return workshop, None
-    _, step_s = fastest_threads(workshop)
-    left_s = workshop.started_at + limit_s - time.monotonic() - REPORTING_S
-    steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(workshop, None).most_steps)
+        return context, None
+    _, step_s = fastest_threads(context)
+    left_s = context.started_at + limit_s - time.monotonic() - REPORTING_S
+    steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
     settings = replace(job.settings, train=replace(job.settings.train, steps=steps))
-    return replace(workshop, job=replace(job, settings=settings)), step_s
+    return replace(context, job=replace(job, settings=settings)), step_s
 
 
-def require_trainable(workshop: Workshop) -> None:
+def require_trainable(context: LabelingContext) -> None:
     """Refuse a network that cannot read these pictures, and a crop larger than they are, before anything is written."""
-    settings = workshop.job.settings
-    height, width = workshop.rows.images.shape[2:]
+    settings = context.job.settings
+    height, width = context.rows.images.shape[2:]
     settings.augment.pad_for(height, width)
-    example = workshop.views.plain(workshop.rows.images[:1])
-    require_fit(workshop.description().build(), example, name=settings.model.name)
+    example = context.views.plain(context.rows.images[:1])
+    require_fit(context.description().build(), example, name=settings.model.name)
 
 
-def picture_run(workshop: Workshop, *, step_s: float | None) -> PictureRun:
-    limit_s = workshop.job.settings.time.limit_s
-    ends_at = None if limit_s is None else workshop.started_at + limit_s
+def picture_run(context: LabelingContext, *, step_s: float | None) -> PictureRun:
+    limit_s = context.job.settings.time.limit_s
+    ends_at = None if limit_s is None else context.started_at + limit_s
     return PictureRun(
-        workshop, picture_choices(workshop.job, step_s=step_s), step_s, ends_at, elapsed_before_s(workshop.folder)
+        context, picture_choices(context.job, step_s=step_s), step_s, ends_at, elapsed_before_s(context.folder)
     )
 
 
 def elapsed_before_s(folder: RunFolder) -> float:
-    """The time of earlier sittings, as far as it was written down."""
-    return float(folder.read(WORDS)["elapsed_s"]) if folder.has(WORDS) else 0.0
+    """The time of earlier sessions, as far as it was written down."""
+    return float(folder.read(SUMMARY)["elapsed_s"]) if folder.has(SUMMARY) else 0.0

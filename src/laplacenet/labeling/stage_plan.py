@@ -5,16 +5,88 @@ Stage `estimate` keeps a fifth of the given labels from network and graph, which
 labels. Beyond some epochs a network learns nothing new, so that more time makes more networks: stages `vote-N`.
 """
 
+import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+import torch
 from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.labeling.estimate import FEWEST
-from laplacenet.labeling.folds import stratified_folds, without_fold
-from laplacenet.labeling.stages import Stage, Workshop, planned_config
-from laplacenet.labeling.timing import FEWEST_STEPS, SHARES, steps_within
-from laplacenet.training import TrainConfig
+from laplacenet.labeling.evidence import stratified_folds, without_fold
+from laplacenet.labeling.stages import LabelingContext, Stage, planned_config
+from laplacenet.runtime import stream
+from laplacenet.training import LaplaceNet, Problem, Run, TrainConfig, train
+
+SHARES = {"estimate": 0.5, "suspects": 0.2, "final": 0.3}
+"""Of the time for training: until the estimate, for all suspect folds together, and with all labels."""
+FEWEST_STEPS = 20
+REPORTING_S = 12.0
+"""Kept for the last labels, the map and the page."""
+SLACK = 1.3
+"""How much longer than planned a stage may take before it is cut short: other programs may slow it down."""
+WARM_UP, MEASURED = 3, 6
+N_SAMPLED = 4000
+
+
+class Stopwatch:
+    """The monitor of a measurement: lets a few steps warm up, and stops after a few more."""
+
+    def __init__(self) -> None:
+        self.n_steps, self.began_at = 0, time.perf_counter()
+
+    @property
+    def should_stop(self) -> bool:
+        return self.n_steps >= WARM_UP + MEASURED
+
+    def advance(self, n: int) -> None:
+        self.n_steps += n
+        if self.n_steps <= WARM_UP:
+            self.began_at = time.perf_counter()
+
+
+def measured_step_s(context: LabelingContext) -> float:
+    """Seconds a step takes with its share of the labeling before each epoch, measured on some of the rows."""
+    rows, given = context.rows, context.job.given
+    some = stream(0, "labeling/timing").permutation(len(rows))[:N_SAMPLED]
+    chosen = torch.from_numpy(np.union1d(torch.nonzero(given >= 0).flatten().numpy(), some))
+    labels, settings = given[chosen], context.job.settings
+    config = replace(settings.train, steps=1_000)
+    problem = Problem(labels, len(context.job.class_names), context.views)
+    method = LaplaceNet(problem, config, replace(settings.method, supervised_passes=0), settings.graph)
+    run = Run.of(method, context.fresh_network("timing"), rows.images[chosen], context.execution)
+    watch = Stopwatch()
+    label_s = [epoch.label_s for epoch in train(run, monitor=watch)]
+    # an epoch is handed over when its loss has been read, which waits for a GPU's steps
+    step_s = (time.perf_counter() - watch.began_at - sum(label_s[1:])) / MEASURED
+    n_unlabeled = max(1, int((labels < 0).sum()))
+    epoch_steps = n_unlabeled // min(config.unlabeled_batch_size, n_unlabeled)
+    return max(step_s, 1e-4) + sum(label_s) / len(label_s) / epoch_steps
+
+
+def fastest_threads(context: LabelingContext) -> tuple[int, float]:
+    """How many of torch's threads to use and what a step takes then.
+
+    Steps of a small network gain little from many threads, and where other programs compute too they lose: threads wait
+    for the slowest among them.
+    """
+    most = torch.get_num_threads()
+    if context.execution.device.type != "cpu" or most == 1:
+        return most, measured_step_s(context)
+    step_s = {}
+    for n_threads in sorted({1, 2, 4, most}):
+        if n_threads <= most:
+            torch.set_num_threads(n_threads)
+            step_s[n_threads] = measured_step_s(context)
+    fastest = min(step_s, key=lambda n_threads: step_s[n_threads])
+    torch.set_num_threads(fastest)
+    return fastest, step_s[fastest]
+
+
+def steps_within(seconds: float, step_s: float) -> int:
+    return max(FEWEST_STEPS, int(seconds / step_s))
+
 
 ESTIMATE, SUSPECTS, FINAL, VOTE = "estimate", "suspects", "final", "vote"
 FOLDS = (5, 4, 3)
@@ -46,7 +118,7 @@ def number_of(name: str) -> int:
 class StagePlan:
     """`folds` are None where there are too few labels to judge by: then all of them teach from the start."""
 
-    workshop: Workshop
+    context: LabelingContext
     folds: Int64[Tensor, " n"] | None
 
     @property
@@ -54,13 +126,13 @@ class StagePlan:
         """The stages of every labeling; votes come after them, as time allows."""
         if self.folds is None:
             return [FINAL]
-        n_suspects = int(self.folds.max()) if self.workshop.job.settings.time.suspects else 0
+        n_suspects = int(self.folds.max()) if self.context.job.settings.time.suspects else 0
         return [ESTIMATE, *(f"{SUSPECTS}-{fold}" for fold in range(1, n_suspects + 1)), FINAL]
 
     @property
     def most_steps(self) -> int:
         """Of one network from scratch."""
-        config, n_unlabeled = self.workshop.job.settings.train, int((self.workshop.job.given < 0).sum())
+        config, n_unlabeled = self.context.job.settings.train, int((self.context.job.given < 0).sum())
         return max(LEAST_CAP, MOST_EPOCHS * n_unlabeled // config.unlabeled_batch_size)
 
     def weight(self, name: str) -> float:
@@ -72,21 +144,21 @@ class StagePlan:
     def stage(self, name: str, *, seconds: float | None, step_s: float | None) -> Stage:
         """As it was begun, or else with the steps that these seconds hold; where no time is set, in proportion."""
         seen, begins_with = self.seen(name), self.begins_with(name)
-        begun = planned_config(self.workshop, name)
+        begun = planned_config(self.context, name)
         if begun is not None:
             return Stage(name, seen, TrainConfig(**begun), begins_with)
-        config, share = self.workshop.job.settings.train, min(1.0, self.weight(name) / SHARES[ESTIMATE])
+        config, share = self.context.job.settings.train, min(1.0, self.weight(name) / SHARES[ESTIMATE])
         steps = config.steps if self.folds is None else max(FEWEST_STEPS, round(config.steps * share))
         if seconds is not None and step_s is not None:
             cap = self.most_steps if begins_with is None else round(self.most_steps * share)
             steps = min(steps_within(seconds, step_s), cap)
         config = replace(config, steps=steps)
         if begins_with is not None:
-            config = replace(config, lr=config.lr * FINAL_LR, supervised_passes=0)
+            config = replace(config, lr=config.lr * FINAL_LR)
         return Stage(name, seen, config, begins_with)
 
     def seen(self, name: str) -> Int64[Tensor, " n"]:
-        given = self.workshop.job.given
+        given = self.context.job.given
         if self.folds is None or kind_of(name) not in (ESTIMATE, SUSPECTS):
             return given
         return without_fold(given, self.folds, 0 if name == ESTIMATE else number_of(name))

@@ -8,29 +8,31 @@ from typing import Any
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from laplacenet.data import ImageSet, data_hash
 from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
-from laplacenet.labeling.priors import class_shares
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
 from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream_seed, write_sealed
-from laplacenet.runtime.notation import to_json
+from laplacenet.runtime.settings import to_json
 from laplacenet.training import (
     Epoch,
     Execution,
     ImageViews,
+    LabelReport,
     LaplaceNet,
     Position,
+    Problem,
     Run,
+    Session,
+    Times,
     TrainConfig,
     load_checkpoint,
-    save_checkpoint,
-    train,
 )
-from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records
+from laplacenet.training.checkpoint import checkpoint_identity
 
 PLAN, PASS = "stage.json", "labels.safetensors"
 
@@ -54,7 +56,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, eq=False)
-class Workshop:
+class LabelingContext:
     """What all stages share: the pictures, where they are trained on, and the run folder."""
 
     job: Job
@@ -105,29 +107,24 @@ class Stage:
 class StageRun:
     """One stage under way: its network, and where it stands."""
 
-    def __init__(self, workshop: Workshop, stage: Stage) -> None:
-        self.workshop, self.stage = workshop, stage
-        self.path = workshop.path(stage.name)
-        self.network = workshop.fresh_network(stage.name)
-        self.inference = Inference(self.network.to(workshop.execution.device), workshop.views.plain)
-        self.identity = self._identity()
+    def __init__(self, context: LabelingContext, stage: Stage) -> None:
+        self.context, self.stage = context, stage
+        self.path = context.path(stage.name)
+        self.run = self._run(context.fresh_network(stage.name).to(context.execution.device))
+        self.session = Session(self.run, context.folder, self.path / "checkpoint", self._identity(), self._record)
+
+    @property
+    def inference(self) -> Inference:
+        return self.run.inference
+
+    @property
+    def network(self) -> Network:
+        return self.run.network
 
     def epochs(self, deadline: Deadline) -> Iterator[StageEpoch]:
         """Train from the checkpoint, or from the start; a checkpoint is left whenever it stops."""
-        position, saved_at = self._begin(), time.perf_counter()
-        elapsed_before_s = max((line["elapsed_s"] for line in self.workshop.folder.epochs()), default=0.0)
-        started_at = time.monotonic()
-        for epoch in train(self._run(), start=position, monitor=deadline):
-            position = epoch.position
-            if epoch.n_steps:
-                record = self._record(epoch, elapsed_before_s + time.monotonic() - started_at)
-                self.workshop.folder.append_epoch(record.to_json())
-            if time.perf_counter() - saved_at >= self.workshop.execution.checkpoint_every_s:
-                self._save(position)
-                saved_at = time.perf_counter()
-            if epoch.n_steps:
-                yield record
-        self._save(position)
+        for _, record in self.session.epochs(self._begin(), deadline):
+            yield record
 
     def label(self) -> LabelPass:
         """Label all rows with the network as it is, and keep that: a stage with a label pass is done."""
@@ -136,10 +133,10 @@ class StageRun:
         return found
 
     def look(self) -> LabelPass:
-        job = self.workshop.job
+        job = self.context.job
         return label_all(
             self.inference,
-            self.workshop.rows.images,
+            self.context.rows.images,
             self.stage.seen,
             job.settings.graph,
             prior=job.settings.prior,
@@ -148,36 +145,35 @@ class StageRun:
 
     def load(self) -> None:
         """The network as the stage left it."""
-        load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
+        load_checkpoint(self.session.checkpoint, self.run.learner, identity=self.session.identity)
 
     def _begin(self) -> Position:
-        start = Position(step=0, epoch=0, plan=None, momentum={})
         if (self.path / PLAN).is_file():
-            start = load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
-            self.workshop.folder.restore_epoch_lines(checkpoint_records(self.path / "checkpoint"))
-            return start
+            return self.session.resume()
         if self.stage.begins_with is not None:
-            begin_with(self.workshop, self.stage.begins_with, self.network)
+            begin_with(self.context, self.stage.begins_with, self.run.learner)
         self.path.mkdir(parents=True, exist_ok=True)
-        self._save(start)
+        start = self.session.begin()
         plan = {"config": to_json(self.stage.config), "begins_with": self.stage.begins_with}
         write_sealed(self.path / PLAN, plan)  # last: what has begun can be resumed
         return start
 
-    def _run(self) -> Run:
-        work, settings = self.workshop, self.workshop.job.settings
-        n_classes = len(work.job.class_names)
-        graph = replace(settings.graph, prior=class_shares(settings.prior, self.stage.seen, n_classes))
-        seed = stream_seed(settings.seed, f"labeling/{self.stage.name}")
-        method = LaplaceNet(self.stage.seen, n_classes, work.views, self.stage.config, graph, seed)
-        return Run(method, self.network, work.rows.images, work.views, self.stage.config, work.execution)
+    def _run(self, network: Network) -> Run:
+        context, settings, seen = self.context, self.context.job.settings, self.stage.seen
+        n_classes = len(context.job.class_names)
+        problem = Problem(seen, n_classes, context.views, stream_seed(settings.seed, f"labeling/{self.stage.name}"))
+        graph = replace(settings.graph, prior=class_shares(settings.prior, seen, n_classes))
+        # a network that goes on from another has had its supervised start
+        method = settings.method if self.stage.begins_with is None else replace(settings.method, supervised_passes=0)
+        learner = LaplaceNet(problem, self.stage.config, method, graph)
+        return Run.of(learner, network, context.rows.images, context.execution)
 
-    def _record(self, epoch: Epoch, elapsed_s: float) -> StageEpoch:
-        found = epoch.pseudo_labels
+    def _record(self, epoch: Epoch, times: Times) -> StageEpoch:
+        found = epoch.report.pseudo_labels if isinstance(epoch.report, LabelReport) else None
         shares = None
         if found is not None:
             labels = found.labels.cpu()[self.stage.seen < 0]
-            counts = torch.bincount(labels, minlength=len(self.workshop.job.class_names))
+            counts = torch.bincount(labels, minlength=len(self.context.job.class_names))
             shares = (counts / max(1, len(labels))).tolist()
         return StageEpoch(
             stage=self.stage.name,
@@ -191,23 +187,20 @@ class StageRun:
             n_unreachable=None if found is None else int(found.unreachable.sum()),
             is_converged=None if found is None else found.is_converged,
             class_shares=shares,
-            elapsed_s=elapsed_s,
+            elapsed_s=times.elapsed_s,
         )
-
-    def _save(self, position: Position) -> None:
-        lines = self.workshop.folder.epoch_lines()
-        save_checkpoint(self.path / "checkpoint", self.network, position, identity=self.identity, records=lines)
 
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must agree with: the stage's settings, its pictures, and the labels that it sees."""
-        settings = self.workshop.job.settings
+        settings = self.context.job.settings
         parts = {
             "train": self.stage.config,
+            "method": settings.method,
             "model": settings.model,
             "augment": settings.augment,
             "graph": settings.graph,
         }
-        seen = replace(self.workshop.rows, labels=self.stage.seen)
+        seen = replace(self.context.rows, labels=self.stage.seen)
         return {
             "stage": self.stage.name,
             **{name: to_json(part) for name, part in parts.items()},
@@ -217,19 +210,19 @@ class StageRun:
         }
 
 
-def begin_with(workshop: Workshop, name: str, network: Network) -> None:
-    """Put the weights with which a finished stage ended into the network."""
-    folder = workshop.path(name) / "checkpoint"
-    load_checkpoint(folder, network, identity=checkpoint_identity(folder) or {})
+def begin_with(context: LabelingContext, name: str, learner: nn.Module) -> None:
+    """Put the weights with which a finished stage ended into the learner."""
+    folder = context.path(name) / "checkpoint"
+    load_checkpoint(folder, learner, identity=checkpoint_identity(folder) or {})
 
 
-def finished_pass(workshop: Workshop, name: str) -> LabelPass | None:
+def finished_pass(context: LabelingContext, name: str) -> LabelPass | None:
     """What a stage found, if it is done."""
-    path = workshop.path(name) / PASS
+    path = context.path(name) / PASS
     return load_pass(path) if path.is_file() else None
 
 
-def planned_config(workshop: Workshop, name: str) -> dict[str, Any] | None:
+def planned_config(context: LabelingContext, name: str) -> dict[str, Any] | None:
     """The training settings with which a stage began, if it has."""
-    path = workshop.path(name) / PLAN
+    path = context.path(name) / PLAN
     return dict(read_sealed(path)["config"]) if path.is_file() else None

@@ -83,7 +83,7 @@ def loss_chart(curves: Sequence[dict[str, Any]]) -> Chart | None:
 
 def shares_chart(curves: Sequence[dict[str, Any]], labeling: Labeling) -> Chart | None:
     """Which share of the pseudo-labels each class had over the steps of the last stage, one upon another."""
-    names = labeling.account.class_names
+    names = labeling.summary.class_names
     last = str(curves[-1]["stage"]) if curves else ""
     points = [entry for entry in curves if entry.get(SHARES) is not None and str(entry["stage"]) == last]
     if len(points) < 2 or len(names) > N_STACKED:

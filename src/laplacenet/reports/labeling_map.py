@@ -55,7 +55,7 @@ def map_view(labeling: Labeling) -> MapView | None:
     if len(rows) + len(given_rows) == 0:
         return None
     places = on_paper(labeling.positions, torch.cat([rows, given_rows]))
-    colors = class_colors(len(labeling.account.class_names))
+    colors = class_colors(len(labeling.summary.class_names))
     clouds = _clouds(labeling, places, rows=rows, given_rows=given_rows, colors=colors)
     given = tuple(_given_dot(labeling, places, row, colors) for row in given_rows.tolist())
     return MapView(apart(clouds), given, len(rows), len(given), radius=4.5 if len(given) <= N_NAMED**2 else 3.0)
@@ -90,7 +90,7 @@ def _clouds(
     given_rows: Int64[Tensor, " g"],
     colors: Sequence[str],
 ) -> tuple[Cloud, ...]:
-    names, clouds = labeling.account.class_names, []
+    names, clouds = labeling.summary.class_names, []
     words = [shortened(name) for name in names] if len(names) <= N_NAMED else marks(names)
     for number, (word, color) in enumerate(zip(words, colors, strict=True)):
         own = rows[labeling.labels[rows] == number]
@@ -106,7 +106,7 @@ def _clouds(
 def _given_dot(labeling: Labeling, places: Float[Tensor, "n 2"], row: int, colors: Sequence[str]) -> GivenDot:
     label = int(labeling.given[row])
     x, y = (round(value, 1) for value in places[row].tolist())
-    said = f"{labeling.names[row]}: {labeling.account.class_names[label]}"
+    said = f"{labeling.names[row]}: {labeling.summary.class_names[label]}"
     return GivenDot(x, y, colors[label], bool(labeling.is_suspect[row]), said)
 
 

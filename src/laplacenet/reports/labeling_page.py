@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from laplacenet.labeling.acquisition import as_csv, next_entries
 from laplacenet.labeling.gallery import N_NEXT, read_gallery
 from laplacenet.labeling.result import SOURCES, Interval, Labeling, load_labeling
-from laplacenet.labeling.worth import as_csv, to_label
 from laplacenet.reports.labeling_charts import HEIGHT, WIDTH
 from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart, shares_chart
 from laplacenet.reports.labeling_map import HEIGHT as MAP_HEIGHT
@@ -41,11 +41,11 @@ def curves_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, Any]], *, run: Path) -> dict[str, Any]:
-    account, rows = labeling.account, class_rows(labeling)
-    calibration, asked = account.calibration, to_label(labeling, N_NEXT)
+    summary, rows = labeling.summary, class_rows(labeling)
+    calibration, asked = summary.calibration, next_entries(labeling, N_NEXT)
     return {
-        "account": account,
-        "thing": "pictures" if account.kind == "pictures" else "rows",
+        "summary": summary,
+        "thing": "pictures" if summary.kind == "pictures" else "rows",
         "sources": source_counts(labeling),
         "n": len(labeling),
         "n_given": int(labeling.is_given.sum()),
@@ -67,8 +67,8 @@ def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, An
         "has_pictures": bool(gallery),
         "map": map_view(labeling),
         "confusion": confusion(labeling),
-        "commands": commands(run, account.kind, is_complete=account.is_complete),
-        "elapsed": elapsed(account.elapsed_s),
+        "commands": commands(run, summary.kind, is_complete=summary.is_complete),
+        "elapsed": elapsed(summary.elapsed_s),
         "chart_size": (WIDTH, HEIGHT),
         "map_size": (MAP_WIDTH, MAP_HEIGHT),
     }

@@ -9,9 +9,9 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
+from laplacenet.labeling.acquisition import suspects
 from laplacenet.labeling.gallery import N_SUSPECTS, sure_and_unsure
 from laplacenet.labeling.result import Labeling
-from laplacenet.labeling.worth import suspects
 
 CRISP_SIDE = 40  # pictures up to this side are kept exactly; JPEG would smear the few pixels they have
 QUALITY = 75
@@ -58,7 +58,7 @@ def next_tiles(labeling: Labeling, gallery: Gallery, asked: Iterable[tuple[int, 
 
 
 def suspect_tiles(labeling: Labeling, gallery: Gallery) -> tuple[Suspect, ...]:
-    names, found = labeling.account.class_names, []
+    names, found = labeling.summary.class_names, []
     for row in suspects(labeling)[:N_SUSPECTS].tolist():
         unseen, given = labeling.unseen_scores[row], int(labeling.given[row])
         best = int(unseen.argmax())
@@ -78,7 +78,7 @@ def tile(labeling: Labeling, gallery: Gallery, row: int, *, remark: str = "") ->
         name=labeling.names[row],
         uri="" if image is None else data_uri(image),
         is_crisp=image is not None and is_crisp(image),
-        label=labeling.account.class_names[label],
+        label=labeling.summary.class_names[label],
         confidence=float(labeling.scores[row, label]),
         remark=remark,
     )

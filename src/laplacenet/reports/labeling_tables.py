@@ -56,13 +56,13 @@ class Confusion:
 
 
 def class_rows(labeling: Labeling) -> list[ClassRow]:
-    account = labeling.account
-    n_classes = len(account.class_names)
+    summary = labeling.summary
+    n_classes = len(summary.class_names)
     n_given = counts(labeling.given[labeling.is_given], n_classes)
     n_found = counts(labeling.labels[~labeling.is_given], n_classes)
-    judged = {one.name: one for one in account.estimate.classes}
+    judged = {one.name: one for one in summary.estimate.classes}
     rows = []
-    looks = zip(account.class_names, marks(account.class_names), class_colors(n_classes), strict=True)
+    looks = zip(summary.class_names, marks(summary.class_names), class_colors(n_classes), strict=True)
     for i, (name, mark, color) in enumerate(looks):
         one = judged.get(name)
         rows.append(
@@ -76,7 +76,7 @@ def class_rows(labeling: Labeling) -> list[ClassRow]:
                 n_found=n_found[i],
                 given=100 * n_given[i] / max(1, sum(n_given)),
                 found=100 * n_found[i] / max(1, sum(n_found)),
-                prior=100 * account.prior[i],
+                prior=100 * summary.prior[i],
             )
         )
     return rows
@@ -89,7 +89,7 @@ def counts(labels: Int64[Tensor, " n"], n_classes: int) -> list[int]:
 def confusion(labeling: Labeling) -> Confusion | None:
     """None where no given label was judged unseen."""
     is_judged = labeling.is_given & labeling.unseen_scores.isfinite().all(1)
-    n, names = int(is_judged.sum()), labeling.account.class_names
+    n, names = int(is_judged.sum()), labeling.summary.class_names
     if n == 0:
         return None
     n_classes = len(names)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from laplacenet.experiments.published import (
+from laplacenet.experiments.paper.published import (
     HOURS,
     TABLE_7,
     TABLE_7_INVARIANCE,
@@ -11,8 +11,8 @@ from laplacenet.experiments.published import (
     Published,
     PublishedTable,
 )
-from laplacenet.experiments.recipes import Cell, Recipe, find_recipe
-from laplacenet.experiments.series import (
+from laplacenet.experiments.paper.recipes import Cell, Recipe, find_recipe
+from laplacenet.experiments.paper.series import (
     RecordBook,
     Series,
     hours,
@@ -20,9 +20,9 @@ from laplacenet.experiments.series import (
     invariance_on_test_as_labeled,
     invariance_on_train,
     last_error,
+    schedule,
     step_ms,
 )
-from laplacenet.experiments.verdicts import schedule
 
 NOT_RUN, NOT_RUN_HERE, ABSENT = "not yet run", "not run", "–"
 AT_HAND = ("cifar10", "cifar100")  # Mini-ImageNet's images are not

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from laplacenet.labeling.intervals import wilson
+from laplacenet.labeling.estimate import wilson
 
 FEWEST = 50
 """Audits below which only the range is shown."""

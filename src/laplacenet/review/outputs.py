@@ -15,8 +15,16 @@ from laplacenet.labeling.evidence import class_masses
 from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
 from laplacenet.labeling.graph_model import GraphModel, save_graph_model
 from laplacenet.labeling.positions import map_positions
-from laplacenet.labeling.result import SOURCES, Account, ClassEstimate, Estimate, Interval, Labeling, save_labeling
-from laplacenet.labeling.table import write_labels
+from laplacenet.labeling.result import (
+    SOURCES,
+    ClassEstimate,
+    Estimate,
+    Interval,
+    Labeling,
+    Summary,
+    save_labeling,
+    write_labels,
+)
 from laplacenet.reports.labeling_page import write_labeling_page
 from laplacenet.review.live import Result
 from laplacenet.review.propagation import K
@@ -69,7 +77,7 @@ def current_labeling(session: Session, result: Result, *, title: str, elapsed_s:
     is_embedded = (rows >= 0)[:, None]
     positions = map_positions(result.embedded.points, seed=session.seed)
     return Labeling(
-        account=account(session, names, scores, title=title, elapsed_s=elapsed_s),
+        summary=summary(session, names, scores, title=title, elapsed_s=elapsed_s),
         names=tuple(photo.name for photo in photos),
         given=given,
         labels=torch.where(is_given, given, scores.argmax(1)),
@@ -109,14 +117,14 @@ def model_scores(
     return names, place, scores
 
 
-def account(
+def summary(
     session: Session, names: tuple[str, ...], scores: Float[Tensor, "n C"], *, title: str, elapsed_s: float
-) -> Account:
+) -> Summary:
     found = session.estimate()
     accuracy = None if found.value is None else Interval(found.value, found.low, found.high)
     n_left = len(session.photos) - len(scores) - int((~session.embedding.is_readable).sum())
     shares = scores.double().mean(0).clamp(min=1e-9)
-    return Account(
+    return Summary(
         title=title,
         kind="pictures",
         class_names=names,
@@ -148,8 +156,8 @@ def graph_model(labeling: Labeling, result: Result, numbers: list[int]) -> Graph
         points=vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(min=1e-12),
         scores=scores,
         masses=class_masses(scores, torch.zeros(len(scores), dtype=torch.bool)),
-        prior=labeling.account.prior,
-        class_names=labeling.account.class_names,
+        prior=labeling.summary.prior,
+        class_names=labeling.summary.class_names,
         k=K,
         temperature=1.0,
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 
-from laplacenet.data.label_files import labels_by_name
+from laplacenet.data.label_files import labels_by_name, numbered_labels
 from laplacenet.labeling.settings import KIND, CollectionConfig, LabelingSettings
 from laplacenet.review.embedding import Embedder
 from laplacenet.review.journal import ANSWERS, Journal
@@ -25,8 +25,8 @@ from laplacenet.review.photos import find_photos
 from laplacenet.review.server import Site, application
 from laplacenet.review.session import Session
 from laplacenet.runtime import InputError, RunFolder
-from laplacenet.runtime.notation import from_json, to_json
 from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.runtime.settings import from_json, to_json
 
 LOOPBACK = "127.0.0.1"
 SETTLE_S = 10.0
@@ -176,7 +176,7 @@ def open_review(
     photos: Path, embedder: Embedder, *, out: Path | None, labels: Path | None, place: Place, seed: int = 0
 ) -> Iterator[Review]:
     """The review of a folder of pictures, new or gone on with; or of a run folder, which knows its pictures."""
-    if (photos / ANSWERS).is_file() and out is None:
+    if (photos / EXPERIMENT).is_file() and out is None:
         out, photos = photos, pictures_of(photos)
     out = out or Path("runs") / f"{photos.resolve().name}-review"
     found = find_photos(photos, leave_out=out)
@@ -194,29 +194,32 @@ def open_review(
 
 
 def pictures_of(run: Path) -> Path:
-    settings = from_json(LabelingSettings(), RunFolder.open(run).read(EXPERIMENT), source=str(run / EXPERIMENT))
+    content = RunFolder.open(run).read(EXPERIMENT)
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
+    settings = from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
     return Path(settings.collection.pictures)
 
 
 def run_folder(out: Path, photos: Path, *, seed: int) -> RunFolder:
-    """A new one, or that of a review of the same pictures."""
-    if (out / ANSWERS).is_file():
+    """A new one, or that of a run of the same pictures."""
+    if (out / EXPERIMENT).is_file():
         folder = RunFolder.open(out)
         before = pictures_of(out)
         if before.resolve() != photos.resolve():
-            raise InputError(f"{out}: a review of {before}, not of {photos}; choose another --out")
+            raise InputError(f"{out}: a run of {before}, not of {photos}; choose another --out")
         return folder
     folder = RunFolder.create(out)
     settings = LabelingSettings(name=photos.resolve().name, seed=seed)
     settings = replace(settings, kind=KIND, collection=CollectionConfig(pictures=str(photos.resolve())))
     folder.write(EXPERIMENT, to_json(settings))
-    (folder.path / ANSWERS).touch()
     return folder
 
 
 def join_labels(session: Session, labels: Path, photos: Path) -> int:
     """Answers given as a file become entries of the journal."""
     names = tuple(photo.name for photo in session.photos)
-    numbers, class_names = labels_by_name(labels, names, (), root=photos)
+    found = labels_by_name([labels], names, root=photos)
+    numbers, class_names = numbered_labels(found, len(names), where=str(labels))
     given = {row: class_names[label] for row, label in enumerate(numbers.tolist()) if label >= 0}
     return session.add_labels(f"file {labels.name}"[:40], given)

@@ -19,8 +19,8 @@ class Monitor(Protocol):
     def advance(self, n: int) -> None: ...
 
 
-class Silence:
-    """Nobody watches and nobody interrupts."""
+class NullMonitor:
+    """Counts nothing and never stops the work."""
 
     should_stop = False
 

@@ -15,6 +15,7 @@ from laplacenet.experiments.benchmark.graph_scale import with_growth
 from laplacenet.experiments.benchmark.rows import SECTIONS, GraphRow, Row
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.runtime import InputError, provenance, read_json, write_json
+from laplacenet.runtime.decoding import decode
 
 FORMAT = 1
 COMPARED = ("faiss-cpu", "torchvision", "triton")
@@ -30,7 +31,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Record:
+class BenchRecord:
     """`provenance` and `settings` as JSON holds them; `rows` by section, in the order they were measured."""
 
     provenance: dict[str, Any]
@@ -49,15 +50,27 @@ class Record:
         return "-".join([hardware["device"], re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-"), moment]) + ".json"
 
 
-def empty_record(settings: BenchSettings, device: torch.device) -> Record:
+@dataclass(frozen=True)
+class StoredBenchRecord:
+    """A record as its file holds it: which kind of row a section has is known by the section's name."""
+
+    provenance: dict[str, Any]
+    settings: dict[str, Any]
+    rows: dict[str, list[Any]]
+    missing: tuple[Missing, ...]
+    elapsed_s: float
+    is_complete: bool
+
+
+def empty_record(settings: BenchSettings, device: torch.device) -> BenchRecord:
     """The beginning of a run; the machine's load is noted, for on a busy one every number is another."""
     origin = provenance(device) | {"load": round(os.getloadavg()[0], 2)}
     origin["libraries"] |= {name: version for name in COMPARED if (version := _version(name))}
     content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
-    return Record(origin, content, rows={}, missing=(), elapsed_s=0.0, is_complete=False)
+    return BenchRecord(origin, content, rows={}, missing=(), elapsed_s=0.0, is_complete=False)
 
 
-def with_result(record: Record, section: str, result: Row | Missing, *, elapsed_s: float) -> Record:
+def with_result(record: BenchRecord, section: str, result: Row | Missing, *, elapsed_s: float) -> BenchRecord:
     """The record and one more result."""
     if isinstance(result, Missing):
         return dataclasses.replace(record, missing=(*record.missing, result), elapsed_s=elapsed_s)
@@ -68,7 +81,7 @@ def with_result(record: Record, section: str, result: Row | Missing, *, elapsed_
     )
 
 
-def write_record(record: Record, folder: Path) -> Path:
+def write_bench_record(record: BenchRecord, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -78,24 +91,30 @@ def write_record(record: Record, folder: Path) -> Path:
     return path
 
 
-def read_record(path: Path) -> Record:
+def read_bench_record(path: Path) -> BenchRecord:
     content = read_json(path)
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError(f"{path}: not a record of `laplacenet bench`")
     try:
-        rows = {name: tuple(SECTIONS[name](**row) for row in some) for name, some in content.pop("rows").items()}
-        missing = tuple(Missing(**entry) for entry in content.pop("missing"))
-        return Record(rows=rows, missing=missing, **content)
-    except (TypeError, KeyError) as error:
+        stored = decode(StoredBenchRecord, content, source="")
+        rows: dict[str, tuple[Row, ...]] = {
+            name: tuple(decode(SECTIONS[name], row, source=f"{name}[{i}]") for i, row in enumerate(some))
+            for name, some in stored.rows.items()
+        }
+    except KeyError as error:
+        raise InputError(f"{path}: not a record of `laplacenet bench` (it has an unknown section {error})") from error
+    except InputError as error:
         raise InputError(f"{path}: not a record of `laplacenet bench` ({error})") from error
+    values = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
+    return BenchRecord(**(values | {"rows": rows}))
 
 
-def read_records(folder: Path) -> list[Record]:
+def read_bench_records(folder: Path) -> list[BenchRecord]:
     """All records of a folder, in the order of their names; at least one."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise InputError(f"{folder}: no records there; make one with `laplacenet bench --out {folder}`")
-    return [read_record(path) for path in paths]
+    return [read_bench_record(path) for path in paths]
 
 
 def _version(name: str) -> str | None:

@@ -1,0 +1,149 @@
+"""One session of a run: start or resume it, show it, and after an interruption say how to resume it."""
+
+import contextlib
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from laplacenet.cli.output import say
+from laplacenet.cli.progress import Watch, display_for, print_line, reading, warn
+from laplacenet.cli.wording import outcome_lines
+from laplacenet.experiments import (
+    Experiment,
+    Outcome,
+    Task,
+    prepare,
+    read_epochs,
+    read_outcome,
+    resume_run,
+    start_run,
+)
+from laplacenet.experiments.run_records import FINAL, EpochRecord, remarks
+from laplacenet.reports.curves import draw_run
+from laplacenet.runtime import InputError, Interruption, RunError, RunFolder, TimeLimitError, require_apart
+from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.training import Execution
+from laplacenet.training.checkpoint import checkpoint_step
+
+CURVES = "curves.png"
+
+
+def read_task(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
+    """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own."""
+    with reading(experiment.data.name, is_live=not download) as tally:
+        return prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
+
+
+def run_session(
+    task: Task,
+    folder: RunFolder,
+    *,
+    execution: Execution,
+    limit_s: float | None = None,
+    goes_on_with: str | None = None,
+) -> Outcome:
+    """Start the folder's run, or go on with it if it has begun, to its end.
+
+    Where the time limit comes first, a `TimeLimitError` says how to go on. `goes_on_with` is the command that does, if
+    it is not the plain one.
+    """
+    is_begun, console, name = folder.has(EXPERIMENT), Console(stderr=True), task.experiment.name
+    for note in [] if is_begun else task.notes():
+        warn(console, note)
+    n_steps = task.experiment.train.steps
+    command = goes_on_with or f"laplacenet train --resume {shlex.quote(str(folder.path))}"
+
+    def epochs(watch: Watch) -> Iterator[EpochRecord]:
+        begin = resume_run if is_begun else start_run
+        yield from begin(task, folder, execution=execution, monitor=watch)
+        if folder.has(FINAL):
+            draw_run(read_epochs(folder), folder.path / CURVES, title=name)
+
+    with resume_hint(folder, command):
+        interruption = show_epochs(epochs, folder, title=name, n_steps=n_steps, limit_s=limit_s)
+    if folder.has(FINAL):
+        return read_outcome(folder)
+    where = f"at step {steps_done(folder)} of {n_steps}; go on with: {command}"
+    if interruption.signal is None:
+        raise TimeLimitError(f"time is up {where}")
+    print_line(console, f"interrupted {where}")
+    raise typer.Exit(interruption.exit_code)
+
+
+def show_epochs(
+    epochs: Callable[[Watch], Iterator[EpochRecord]],
+    folder: RunFolder,
+    *,
+    title: str,
+    n_steps: int,
+    limit_s: float | None = None,
+) -> Interruption:
+    """Work through a run's epochs, showing each, until they end, time is up or a signal comes."""
+    display = display_for(title, n_steps=n_steps, n_done=steps_done(folder), said=kinds_said(folder))
+    with Interruption() as interruption, display:
+        for record in epochs(Watch(interruption, display, limit_s=limit_s)):
+            display.show(record)
+    return interruption
+
+
+def steps_done(folder: RunFolder) -> int:
+    """By the checkpoint: what was recorded behind it will be done again."""
+    return checkpoint_step(folder.checkpoint)
+
+
+def kinds_said(folder: RunFolder) -> set[str]:
+    """The remarks that earlier sessions made; records that are damaged are made again, and their remarks too."""
+    try:
+        return {kind for record in read_epochs(folder) for kind in remarks(record)}
+    except InputError:
+        return set()
+
+
+@contextlib.contextmanager
+def resume_hint(
+    folder: RunFolder, command: str, *, if_finished: str = "the run is finished all the same"
+) -> Iterator[None]:
+    """A run that an error cuts off ends with why it did and how it goes on; a bug says so below its traceback."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        how = if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
+        if isinstance(error, RunError | OSError):
+            raise RunError(f"{reason_of(error, folder)}; {how}") from error
+        error.add_note(how)
+        raise
+
+
+def reason_of(error: RunError | OSError, folder: RunFolder) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or folder.path}: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
+def how_to_go_on(folder: RunFolder, command: str) -> str:
+    if not folder.has(EXPERIMENT):
+        return "the run has not begun"
+    return f"the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
+
+
+def fresh_folder(
+    out: Path | None, *, name: str, overwrite: bool, inputs: Iterable[Path | str | None] = ()
+) -> RunFolder:
+    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; apart from what the run reads."""
+    path = Path("runs") / name if out is None else out
+    number = 2
+    while out is None and not overwrite and path.exists() and any(path.iterdir()):
+        path = Path("runs") / f"{name}-{number}"
+        number += 1
+    require_apart(path, inputs)
+    return RunFolder.create(path, overwrite=overwrite)
+
+
+def say_outcome(outcome: Outcome, folder: RunFolder) -> None:
+    say(*outcome_lines(outcome))
+    say(f"run folder     {folder.path}  ({CURVES}, final.json, model.safetensors)")

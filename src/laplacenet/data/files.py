@@ -1,0 +1,100 @@
+"""Files that users name: only regular ones are opened (a pipe would wait for ever), texts and tables are decoded."""
+
+import codecs
+import csv
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from laplacenet.runtime import InputError
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The file, opened to be read; an OSError where it is no regular file, at once and without waiting for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"{KINDS.get(kind, 'a special file')}, not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path, *, largest: int) -> bytes:
+    """All bytes of a file that the user named; more than `largest` are refused unread."""
+    try:
+        with open_regular(path) as file:
+            n_bytes = os.fstat(file.fileno()).st_size
+            if n_bytes > largest:
+                raise InputError(f"{path}: {n_bytes} bytes; at most {largest} are read here")
+            return file.read()
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError) as error:  # a ValueError: a NUL in the name
+        raise InputError(f"{path}: cannot be read ({reason_of(error)})") from error
+
+
+def reason_of(error: Exception) -> str:
+    """In one line and without the path, which stands beside it already."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(said.split()) or type(error).__name__
+
+
+SEPARATORS = (",", ";", "\t")
+LARGEST_TEXT = 1 << 29
+# UTF-32's mark begins with that of UTF-16, so it is looked for first
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def read_text(path: Path) -> str:
+    """The file's text, in UTF-8, or in what its byte order mark says; the mark is dropped."""
+    content = read_regular(path, largest=LARGEST_TEXT)
+    encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {_not_text()}") from error
+    if "\0" in text:
+        raise InputError(f"{path}: {_not_text()}")
+    return text
+
+
+def _not_text() -> str:
+    return "not a text in UTF-8, nor in UTF-16 or UTF-32 with a byte order mark; save it as UTF-8"
+
+
+def read_rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Line number and cells of each row that is not blank; comma, semicolon or tab, as the first line has it."""
+    text = read_text(path)
+    first = text.lstrip().partition("\n")[0]
+    separator = next((mark for mark in SEPARATORS if mark in first), ",")
+    return [(line, [cell.strip() for cell in cells]) for line, cells in split_rows(text, separator, where=path)]
+
+
+def split_rows(text: str, separator: str, *, where: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells, as they stand, of each row that is not blank."""
+    # csv splits the lines itself: a quoted name may hold a line's end; `strict` refuses a quote that never ends
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise InputError(f"{where}, line {reader.line_num}: not a row of a table ({error})") from error

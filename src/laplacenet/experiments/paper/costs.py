@@ -1,0 +1,41 @@
+"""How long a run will take, roughly, on the machine whose times are known.
+
+One NVIDIA H200, captured and replayed, bf16. A step has a part that comes with every step and one that comes with every
+image in it (views counted): a line through what `laplacenet bench` measured. An epoch over CIFAR's 50 000 images adds a
+pseudo-label pass and judging; a run adds start-up and what is asked of the last network.
+"""
+
+from dataclasses import dataclass
+
+from laplacenet.experiments.experiment import Experiment
+
+MEASURED_ON = "one NVIDIA H200"
+N_TRAIN = 50_000
+LABEL_S, JUDGE_S, ONCE_S = 0.25, 0.1, 20.0
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Milliseconds of a step and, beside, of each image in it."""
+
+    step_ms: float
+    image_ms: float
+
+
+STEP_COSTS = {
+    "13-cnn": StepCost(0.67, 0.0094),
+    "wrn-28-2": StepCost(1.7, 0.0076),
+    "wrn-28-8": StepCost(0.0, 0.0471),  # measured for 300 images alone
+}
+
+
+def cost_s(experiment: Experiment) -> float | None:
+    """Seconds for the whole experiment; None for a network that has not been measured."""
+    train, n_views = experiment.train, getattr(experiment.method, "n_views", 1)
+    if experiment.model.name not in STEP_COSTS:
+        return None
+    cost = STEP_COSTS[experiment.model.name]
+    step_s = (cost.step_ms + cost.image_ms * train.batch_size * n_views) / 1000
+    n_epochs = train.steps * train.unlabeled_batch_size / N_TRAIN
+    label_s = 0.0 if experiment.method.name == "supervised" else LABEL_S
+    return train.steps * step_s + n_epochs * (label_s + JUDGE_S) + ONCE_S

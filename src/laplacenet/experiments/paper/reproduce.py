@@ -1,0 +1,163 @@
+"""Reproducing the paper: from cells to runs to records, each run once, none lost when time is up.
+
+A run lies in a folder of its own below the runs until it is recorded. Whatever is recorded is skipped; whatever was cut
+off goes on from its checkpoint, on another machine too if its folder was copied there.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from laplacenet.data import load_dataset
+from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.notation import override
+from laplacenet.experiments.paper.plan import PlanEntry
+from laplacenet.experiments.paper.recipes import Cell
+from laplacenet.experiments.paper.records import Record, RunKey, make_record, read_record, record_path, write_record
+from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
+from laplacenet.experiments.presets import with_preset
+from laplacenet.experiments.run import read_experiment, resume_run, start_run
+from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
+from laplacenet.experiments.task import Task, prepare
+from laplacenet.runtime import InputError, Monitor, RunFolder
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.training import DivergedError, Execution
+
+Go = Callable[..., Iterator[EpochRecord]]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where data and published splits are found (by data set) and where runs and records go."""
+
+    runs: Path = Path("runs")
+    results: Path = Path("results")
+    data: str | None = None
+    split_files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: the resolved experiment and the key under which it is kept."""
+
+    key: RunKey
+    experiment: Experiment
+
+
+def plan_run(
+    cell: Cell,
+    split: int,
+    places: Places,
+    *,
+    base_steps: int = PAPER_STEPS,
+    preset: str | None = None,
+    overrides: tuple[str, ...] = (),
+) -> PlannedRun:
+    """The cell on one split: a published one if its data set's file is given, else one drawn by its number.
+
+    A preset takes the place of all the cell's settings but its data and schedule. Like any override it is part of the
+    key, so the run never counts as the paper's.
+    """
+    settings, split_file = overrides, places.split_files.get(cell.dataset)
+    experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
+    source = "balanced" if split_file is None else "published"
+    if preset is not None:
+        laid = with_preset(experiment, preset)
+        experiment = replace(laid, name=experiment.name, train=replace(laid.train, steps=experiment.train.steps))
+        overrides = (f"preset={preset}", *overrides)
+    key = RunKey(cell.experiment.name, split, source, base_steps, overrides)
+    return PlannedRun(key, override(experiment, settings))
+
+
+def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """Each run once, where it is wanted first."""
+    return list({run.key: run for run in runs}.values())
+
+
+def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
+    """Split after split within an entry, so that every cell has one run before any has two."""
+    return unique(
+        plan_run(cell, split, places, base_steps=entry.base_steps)
+        for entry in entries
+        for split in entry.splits
+        for cell in entry.cells()
+    )
+
+
+def is_recorded(run: PlannedRun, results: Path) -> bool:
+    """Whether there is a record that can be read; a damaged one does not count."""
+    path = record_path(results, run.key)
+    try:
+        return path.is_file() and read_record(path).key == run.key
+    except InputError:
+        return False
+
+
+def left_out(runs: Iterable[PlannedRun]) -> dict[str, str]:
+    """The data sets that cannot be read here, and why; their runs have to wait."""
+    reasons = {}
+    for data in {run.experiment.data.name: run.experiment.data for run in runs}.values():
+        try:
+            load_dataset(data.name, folder=data.folder)
+        except InputError as error:
+            reasons[data.name] = str(error)
+    return reasons
+
+
+def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
+    """Start or continue the run and write its record if it ends; yields its epochs as they come."""
+    path = places.runs / run.key.path
+    if not (path / FINAL).is_file():
+        task, folder, go = _begun(run, path) if (path / EXPERIMENT).is_file() else _fresh(run, path)
+        try:
+            yield from go(task, folder, execution=execution, monitor=monitor)
+        except DivergedError:
+            write_record(places.results, _diverged(run, folder, n_labeled=task.n_labeled))
+            return
+    if (path / FINAL).is_file():
+        write_record(places.results, _finished(run, RunFolder.open(path)))
+
+
+def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
+    """A new folder, in place of one that was cut off before its first checkpoint."""
+    return prepare(run.experiment), RunFolder.create(path), start_run
+
+
+def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
+    """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
+    folder = RunFolder.open(path)
+    experiment = read_experiment(folder)
+    if _placeless(experiment) != _placeless(run.experiment):
+        raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
+    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
+
+
+def _placeless(experiment: Experiment) -> Experiment:
+    data: DataConfig = experiment.data
+    name = data.split_file and Path(data.split_file).name
+    return replace(experiment, data=replace(data, folder=None, split_file=name))
+
+
+def _finished(run: PlannedRun, folder: RunFolder) -> Record:
+    return make_record(
+        run.key,
+        run.experiment,
+        read_outcome(folder),
+        epochs=read_epochs(folder),
+        provenance=folder.read_sealed(PROVENANCE),
+    )
+
+
+def _diverged(run: PlannedRun, folder: RunFolder, *, n_labeled: int) -> Record:
+    """That a run diverges is a result too: the paper says so of too many steps."""
+    epochs = read_epochs(folder)
+    outcome = replace(outcome_of(epochs, n_labeled=n_labeled), test_error=last_known(epochs, "test_error"))
+    return make_record(
+        run.key,
+        run.experiment,
+        outcome,
+        epochs=epochs,
+        provenance=folder.read_sealed(PROVENANCE),
+        diverged_at_step=outcome.steps,
+    )

@@ -1,0 +1,110 @@
+"""Presets: sets of defaults, for each named data set and for one's own pictures.
+
+That of the data applies by itself; another may be laid over it.
+"""
+
+from dataclasses import replace
+
+from laplacenet.augment import AugmentConfig
+from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
+from laplacenet.experiments.paper.variants import laplacenet
+from laplacenet.graph import GraphConfig
+from laplacenet.models import ModelConfig
+from laplacenet.runtime import InputError
+from laplacenet.training import LaplaceNetConfig, TrainConfig
+
+
+def digits() -> Experiment:
+    """Minutes on a laptop: four labels a class, a small network, few steps at a rate that suits them.
+
+    An image of 8×8 pixels bears less than one of 32×32: the grey square is smaller, and a mirrored digit is none.
+    """
+    return Experiment(
+        name="digits",
+        data=DataConfig(name="digits", n_labeled=40),
+        model=ModelConfig("small-cnn"),
+        augment=AugmentConfig(flip=False, cutout=0.25),
+        graph=GraphConfig(k=15),
+        train=TrainConfig(steps=1_200, batch_size=80, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=2, mixup_alpha=1.0),
+    )
+
+
+def cifar10() -> Experiment:
+    """The paper's parameters for CIFAR-10, 4 000 labels, 13-CNN."""
+    return replace(laplacenet("cifar10", 4_000, "13-cnn"), name="cifar10")
+
+
+def cifar100() -> Experiment:
+    """The paper's parameters for CIFAR-100, 4 000 labels, 13-CNN."""
+    return replace(laplacenet("cifar100", 4_000, "13-cnn"), name="cifar100")
+
+
+def mini_imagenet() -> Experiment:
+    """The paper's parameters for Mini-ImageNet, 4 000 labels, ResNet-18."""
+    return replace(laplacenet("mini-imagenet", 4_000, "resnet-18"), name="mini-imagenet")
+
+
+def two_moons() -> Experiment:
+    """Seconds: one hidden layer and ten labels a class; vectors have no augmentation, so one view."""
+    return Experiment(
+        name="two-moons",
+        data=DataConfig(name="two-moons", n_labeled=20),
+        model=ModelConfig("mlp"),
+        graph=GraphConfig(k=10),
+        train=TrainConfig(steps=1_000, batch_size=100, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=1, mixup_alpha=0.0),
+    )
+
+
+def pictures() -> Experiment:
+    """One's own pictures with the labels that they come with: a small network and as many steps as a CPU bears."""
+    return Experiment(
+        name="pictures",
+        data=DataConfig(name="pictures"),
+        model=ModelConfig("small-cnn"),
+        graph=GraphConfig(k=20),
+        train=TrainConfig(steps=3_000, batch_size=100, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=2),
+    )
+
+
+def fast() -> Experiment:
+    """The paper's error on CIFAR-100 in minutes: no MixUp, few steps at a high rate, labels from averaged weights."""
+    experiment = replace(cifar100(), name="fast")
+    train = replace(experiment.train, steps=72_000, lr=0.2, schedule="linear")
+    return replace(experiment, train=train, method=LaplaceNetConfig(mixup_alpha=0.0, ema_decay=0.999))
+
+
+PRESETS = {preset().name: preset for preset in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures, fast)}
+PICTURES = "pictures"
+VECTORS = "two-moons"  # the one data set, and the one preset, without pictures
+
+
+def preset_named(name: str) -> Experiment:
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]()
+
+
+def preset_for(data: str) -> Experiment:
+    """The preset of a named data set; for a folder or a file, that for one's own pictures."""
+    if data in PRESETS and data != PICTURES:
+        return PRESETS[data]()
+    experiment = pictures()
+    return replace(experiment, data=replace(experiment.data, name=data))
+
+
+def with_preset(experiment: Experiment, name: str) -> Experiment:
+    """The same data, labels and seed with every other setting of this preset."""
+    preset, data = preset_named(name), experiment.data.name
+    if (name == VECTORS) != (data == VECTORS):
+        kind, other = ("vectors", "pictures") if name == VECTORS else ("pictures", "vectors")
+        fitting = [known for known in PRESETS if (known == VECTORS) != (name == VECTORS)]
+        raise InputError(f"--preset {name} is for {kind}, and {data} holds {other}; choose {' or '.join(fitting)}")
+    return replace(preset, name=f"{experiment.name}-{name}", seed=experiment.seed, data=experiment.data)
+
+
+def supervised_only(experiment: Experiment) -> Experiment:
+    """The same network, views, MixUp and steps on the given labels alone: the baseline of every comparison."""
+    return replace(with_method(experiment, "supervised"), name=f"{experiment.name}-supervised")

@@ -1,0 +1,37 @@
+"""The entry: exact nearest neighbors of every point by inner product, in bounded memory."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor
+
+from laplacenet.graph.arrays import Array, as_floating
+from laplacenet.graph.search.exact import exact_rows, full_precision
+from laplacenet.graph.search.int8 import can_quantize, int8_neighbors
+from laplacenet.runtime import InputError
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Row i holds the k points with the largest inner product with point i, best first, never i itself."""
+
+    indices: Int[Tensor, "n k"]
+    similarities: Float[Tensor, "n k"]
+    recall: float | None = None
+    """Share of true neighbors found, estimated on a sample of rows; None where the search is exact."""
+
+
+@torch.no_grad()
+def nearest_neighbors(features: Num[Array, "n d"], *, k: int) -> Neighbors:
+    """Exact neighbors by inner product of the features as given; k is cut to n − 1."""
+    X = as_floating(features)
+    if k < 1 or len(X) < 1:
+        raise InputError(f"neighbors of {len(X)} points with k = {k}; give at least one point and k of at least 1")
+    k = min(k, len(X) - 1)
+    with full_precision(X.device):
+        if can_quantize(X, k):
+            similarities, indices = int8_neighbors(X, k)
+        else:
+            similarities, indices = exact_rows(X, torch.arange(len(X), device=X.device), k)
+    return Neighbors(indices, similarities)

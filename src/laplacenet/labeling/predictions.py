@@ -1,0 +1,131 @@
+"""A trained network on pictures from outside: files, folders and arrays, brought to the size that it reads."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from laplacenet.augment import normalized
+from laplacenet.data import Collection, ImageSet, Skipped
+from laplacenet.data.arrays import ARRAY_SUFFIXES
+from laplacenet.data.collection import read_array_collection
+from laplacenet.data.decoding import SUFFIXES
+from laplacenet.data.names import writable
+from laplacenet.data.pictures import decode_all, one_channel
+from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.models.inference import Inference
+from laplacenet.models.network import Network
+from laplacenet.models.saved import ModelDescription
+from laplacenet.runtime import InputError, Monitor, NullMonitor
+
+BLOCK = 500  # pictures decoded and judged at once
+
+Named = tuple[list[str], UInt8[Tensor, "n c h w"]]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The most likely class, its probability, and how far that stands above the next class's."""
+
+    name: str
+    label: str
+    confidence: float
+    margin: float
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What one path holds: picture files, or the rows of an array. `is_named`: the user named this very file."""
+
+    path: Path
+    files: tuple[PictureFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    rows: Collection | None = None
+    is_named: bool = False
+
+    def __len__(self) -> int:
+        return len(self.files) if self.rows is None else len(self.rows)
+
+
+def sources_of(paths: Iterable[Path]) -> list[Source]:
+    """What lies at these paths, found before anything is predicted: a mistake in the last is told at once."""
+    return [_source(path) for path in paths]
+
+
+def predictions(
+    network: Network, description: ModelDescription, sources: Sequence[Source], *, monitor: Monitor | None = None
+) -> Iterator[Prediction | Skipped]:
+    """One for each picture, in order; a file in a folder that cannot be read is skipped and named."""
+    if len(description.input_shape) != 3 or description.statistics is None:
+        raise InputError("this network reads vectors; pictures cannot be put before it")
+    inference = Inference(network, partial(normalized, statistics=description.statistics))
+    for source in sources:
+        for found in _pictures(source, description.input_shape, monitor or NullMonitor()):
+            if isinstance(found, Skipped):
+                yield found
+            else:
+                names, images = found
+                scores = (inference.logits(images) / description.temperature).softmax(dim=1)
+                yield from told(names, scores, description.class_names)
+
+
+def told(names: Sequence[str], scores: Float[Tensor, "n C"], class_names: Sequence[str]) -> Iterator[Prediction]:
+    """Probabilities in words."""
+    best, labels = scores.topk(min(2, len(class_names)), dim=1)
+    margins = best[:, 0] - best[:, 1] if len(class_names) > 1 else best[:, 0]
+    columns = (labels[:, 0].tolist(), best[:, 0].tolist(), margins.tolist())
+    for name, label, confidence, margin in zip(names, *columns, strict=True):
+        yield Prediction(name, class_names[label], confidence, margin)
+
+
+def row_names(path: Path, n: int) -> list[str]:
+    """What the rows of an array file are called: `file.npz#17`."""
+    return [f"{writable(str(path))}#{row}" for row in range(n)]
+
+
+def _source(path: Path) -> Source:
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder; give pictures, folders of them, .npy or .npz files")
+    if path.is_dir():
+        files, skipped = find_pictures(path)
+        if not files:
+            raise InputError(f"{path}: no pictures; expected {' '.join(SUFFIXES)} files")
+        named = tuple(PictureFile(file.path, f"{writable(str(path))}/{file.name}") for file in files)
+        return Source(path, named, tuple(skipped))
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        return Source(path, rows=read_array_collection(path))
+    return Source(path, (PictureFile(path, writable(str(path))),), is_named=True)
+
+
+def _pictures(source: Source, shape: tuple[int, ...], monitor: Monitor) -> Iterator[Named | Skipped]:
+    """In blocks; a block of which nothing could be read is left out."""
+    if source.rows is not None:
+        yield from _array_pictures(source.path, source.rows, shape, monitor)
+        return
+    channels, height, width = shape
+    yield from source.skipped
+    for start in range(0, len(source.files), BLOCK):
+        some = source.files[start : start + BLOCK]
+        images, kept, unreadable = decode_all(some, size=(width, height), monitor=monitor)
+        if unreadable and source.is_named:
+            raise InputError(f"{source.path}: not a picture that can be read ({unreadable[0].reason})")
+        yield from unreadable
+        if kept:
+            yield [some[row].name for row in kept], images if channels == 3 else one_channel(images)
+
+
+def _array_pictures(path: Path, rows: Collection, shape: tuple[int, ...], monitor: Monitor) -> Iterator[Named]:
+    if not isinstance(rows.rows, ImageSet):
+        raise InputError(f"{path}: holds vectors; this network reads pictures")
+    images = rows.rows.images
+    if tuple(images.shape[1:]) != shape:
+        found, wanted = ("×".join(map(str, sides)) for sides in (images.shape[1:], shape))
+        raise InputError(f"{path}: its images are {found}; this network reads {wanted} (channels×height×width)")
+    names = row_names(path, len(images))
+    for start in range(0, len(images), BLOCK):
+        some = names[start : start + BLOCK]
+        monitor.advance(len(some))
+        yield some, images[start : start + BLOCK]
