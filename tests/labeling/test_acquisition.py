@@ -11,7 +11,7 @@ from references_labeling_pages import made_up_labeling
 
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.labeling import acquisition as module
-from laplacenet.labeling.acquisition import select_next, suspects, why, why_suspect
+from laplacenet.labeling.acquisition import as_csv, next_entries, select_next, suspects, why, why_suspect
 from laplacenet.labeling.result import Labeling
 from laplacenet.runtime import InputError
 
@@ -137,3 +137,10 @@ def test_the_reason_names_both_labels_it_stands_between() -> None:
     best = labeling.scores[row].argsort(descending=True)[:2].tolist()
     assert all(labeling.summary.class_names[label] in why(labeling, row, 7) for label in best)
     assert why(labeling, row, 7).endswith("stands for 7")
+
+
+@pytest.mark.parametrize("n", [1, 20, 60])
+def test_fewer_are_the_beginning_of_more(n: int) -> None:
+    labeling = made_up_labeling(300)
+    fewer, more = next_entries(labeling, n), next_entries(labeling, n + 7)
+    assert as_csv(labeling, more).startswith(as_csv(labeling, fewer))

@@ -16,7 +16,7 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass
 from laplacenet.labeling.picture_run import PictureRun
 from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
-from laplacenet.labeling.run import begin, picture_run, planned, read_settings
+from laplacenet.labeling.run import begin, picture_run, plan_steps, read_settings
 from laplacenet.labeling.settings import LabelingSettings, TimeConfig
 from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds
 from laplacenet.labeling.stages import LabelingContext, finished_pass
@@ -208,7 +208,7 @@ def test_where_every_label_is_given_nothing_is_left_to_find(tmp_path: Path) -> N
 def test_steps_are_chosen_to_fit_the_time(tmp_path: Path) -> None:
     train = replace(TRAIN, steps=TrainConfig.steps)
     settings = replace(SETTINGS, train=train, time=TimeConfig(limit_s=16.0, suspects=False))
-    context, step_s = planned(context_at(tmp_path / "run", job_of(settings=settings)))
+    context, step_s = plan_steps(context_at(tmp_path / "run", job_of(settings=settings)))
     assert step_s is not None
     steps = context.job.settings.train.steps
     assert steps != TrainConfig.steps

@@ -13,12 +13,14 @@ from laplacenet.labeling.result import Labeling, no_formula
 from laplacenet.runtime import InputError, stream
 
 POOL = 4_000  # rows compared with one another: their similarities fill 64 MB
+N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by itself
 FLOOR = 0.01  # what a row counts of which the graph is sure: sure is not right, and ties are broken by coverage
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Rows in the order in which they should be labeled; `stands_for` counts the rows that each is the nearest to."""
+    """Rows in the order in which they should be labeled; `stands_for` counts the rows that each is nearer to than any
+    row before it."""
 
     rows: Int64[Tensor, " m"]
     stands_for: Int64[Tensor, " m"]
@@ -31,7 +33,8 @@ def select_next(labeling: Labeling, n: int) -> Selection:
     what its label's margin lacks to 1. One row after another is taken that adds most to the sum of weight ×
     closeness to the nearest row taken. So a row in the middle of an unsure crowd comes first; its twins then add
     little, which spreads the choice over clusters; and an outlier, however unsure, is close to itself alone.
-    Uncertainty without this picks fifty pictures of one hard pair, spread without it picks outliers.
+    Uncertainty without this picks fifty pictures of one hard pair, spread without it picks outliers. Fewer rows are the
+    beginning of more.
     """
     if n < 1:
         raise InputError(f"-n {n}: ask for at least one row")
@@ -40,11 +43,9 @@ def select_next(labeling: Labeling, n: int) -> Selection:
         return Selection(candidates, candidates)
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
-    n = min(n, len(pool))
-    closeness = _closeness(labeling.features[candidates[pool]].float(), n)
-    taken = _greedy_cover(closeness, weights[pool], n)
-    nearest = closeness[:, taken].argmax(1)
-    n_alike = torch.bincount(nearest, minlength=n) * (len(candidates) / len(pool))
+    closeness = _closeness(labeling.features[candidates[pool]].float())
+    taken, n_nearest = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
+    n_alike = n_nearest * (len(candidates) / len(pool))
     return Selection(candidates[pool[taken]], n_alike.round().long())
 
 
@@ -87,15 +88,20 @@ def suspect_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     return [(row, int(labeling.unseen_scores[row].argmax()), why_suspect(labeling, row)) for row in rows]
 
 
+def guess_confidence(labeling: Labeling, row: int, guess: int) -> float:
+    """Of a given label's guess, by the scores that the label had no part in."""
+    scores = labeling.unseen_scores[row] if labeling.is_given[row] else labeling.scores[row]
+    return float(scores[guess])
+
+
 def as_csv(labeling: Labeling, rows: Sequence[tuple[int, int, str]]) -> str:
     """A list to fill in: an empty column for the label, so that a guess nobody looked at is never taken for one."""
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("path", "label", "guess", "confidence", "why"))
     for row, guess, reason in rows:
-        scores = labeling.unseen_scores[row] if labeling.is_given[row] else labeling.scores[row]
-        name = labeling.summary.class_names[guess]
-        table.writerow((no_formula(labeling.names[row]), "", name, f"{float(scores[guess]):.4f}", reason))
+        name, confidence = labeling.summary.class_names[guess], guess_confidence(labeling, row, guess)
+        table.writerow((no_formula(labeling.names[row]), "", name, f"{confidence:.4f}", reason))
     return text.getvalue()
 
 
@@ -107,27 +113,34 @@ def _drawn_by_weight(weights: Float[Tensor, " n"], size: int) -> Int64[Tensor, "
     return waits.topk(size, largest=False).indices.sort().values
 
 
-def _closeness(features: Float[Tensor, "m d"], n: int) -> Float[Tensor, "m m"]:
-    """exp(−distance/scale) by cosine; the scale is the reach at which n rows can cover all m of them."""
+def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:
+    """exp(−distance/scale) by cosine; the scale is the reach at which N_COVERING rows can cover all m of them.
+
+    It does not depend on how many are asked for, so that fewer are the beginning of more.
+    """
     distances = (1 - features @ features.T).clamp(min=0)
-    reach = min(len(features) - 1, max(1, round(len(features) / n)))
+    reach = min(len(features) - 1, max(1, round(len(features) / N_COVERING)))
     scale = distances.kthvalue(reach + 1, dim=1).values.median().clamp(min=1e-6)
     return (-distances / scale).exp()
 
 
-def _greedy_cover(closeness: Float[Tensor, "m m"], weights: Float[Tensor, " m"], n: int) -> Int64[Tensor, " n"]:
-    """Row after row, each the one that adds most; none twice.
+def _greedy_cover(
+    closeness: Float[Tensor, "m m"], weights: Float[Tensor, " m"], n: int
+) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:
+    """Row after row, each the one that adds most, none twice; and how many rows each was the nearest to when taken.
 
     What a row adds only shrinks as others are taken, so an old sum is a bound: only the row that leads is summed again.
     """
     covered = torch.zeros(len(weights))
     bounds = closeness @ weights
     taken: list[int] = []
+    n_nearest: list[int] = []
     while len(taken) < n:
         leader = int(bounds.argmax())
         bounds[leader] = weights @ (closeness[leader] - covered).clamp(min=0)
         if int(bounds.argmax()) == leader:
+            n_nearest.append(int((closeness[leader] > covered).sum()))
             covered = torch.maximum(covered, closeness[leader])
             bounds[leader] = -1.0
             taken.append(leader)
-    return torch.tensor(taken)
+    return torch.tensor(taken), torch.tensor(n_nearest)
