@@ -9,9 +9,9 @@ from PIL import Image
 from references_data import cifar10_files, cifar_rows, write_files
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.records import CurvePoint, Record, RunKey
+from laplacenet.experiments.paper.records import CurvePoint, Record, RunKey
+from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
 from laplacenet.experiments.run_records import Outcome
-from laplacenet.experiments.variants import PAPER_STEPS, on_split
 
 TINY = (
     "model.name=small-cnn",

@@ -19,7 +19,7 @@ from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
-from laplacenet.experiments.starts import STARTS
+from laplacenet.experiments.presets import STARTS
 from laplacenet.models.build import MODELS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
-from laplacenet.experiments.claim_rules import headline_with_views
-from laplacenet.experiments.plan import SHORT_STEPS, whole_plan
-from laplacenet.experiments.records import read_records, write_record
-from laplacenet.experiments.reproduce import Places, planned_jobs
+from laplacenet.experiments.paper.claim_rules import headline_with_views
+from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
+from laplacenet.experiments.paper.records import read_records, write_record
+from laplacenet.experiments.paper.reproduce import Places, planned_jobs
 from laplacenet.models.network import Network
 from laplacenet.runtime import InputError, RunError
 from laplacenet.training import Position, save_checkpoint

@@ -5,8 +5,8 @@ from references_docs import ROOT
 
 from laplacenet.experiments.benchmark import read_side_by_side
 from laplacenet.experiments.benchmark.epochs import BASELINE
-from laplacenet.experiments.plan import SHORT_STEPS
-from laplacenet.experiments.records import Record, read_records
+from laplacenet.experiments.paper.plan import SHORT_STEPS
+from laplacenet.experiments.paper.records import Record, read_records
 from laplacenet.reports.paper_page import headline
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ from laplacenet.experiments.benchmark.pillow_views import pillow_view
 from laplacenet.experiments.benchmark.staged_pass import staged_pass
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, clustered_points, smooth_images
 from laplacenet.experiments.benchmark.views import our_views, pillow_views
-from laplacenet.experiments.published import TABLE_9
+from laplacenet.experiments.paper.published import TABLE_9
 from laplacenet.graph import GraphConfig, nearest_neighbors, pseudo_label
 from laplacenet.reports.bench_table import epoch_line
 from laplacenet.runtime import InputError, stream

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.experiments import DataConfig, Experiment, from_json, override, to_json
-from laplacenet.experiments.starts import STARTS, start_for, start_named, supervised_only
+from laplacenet.experiments.presets import STARTS, start_for, start_named, supervised_only
 from laplacenet.graph import GraphConfig
 from laplacenet.models import MODELS, ModelConfig
 from laplacenet.runtime import InputError

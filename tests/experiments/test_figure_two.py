@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from laplacenet.experiments.figure_two import (
+from laplacenet.experiments.paper.figure_two import (
     METHODS,
     FigureTwo,
     draw_moons,

@@ -4,9 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from laplacenet.experiments.published import TABLE_3, TABLE_5, TABLE_7_INVARIANCE, TABLES, Published, parse_table
-from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
-from laplacenet.experiments.variants import laplacenet, on_split, supervised
+from laplacenet.experiments.paper.published import TABLE_3, TABLE_5, TABLE_7_INVARIANCE, TABLES, Published, parse_table
+from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
+from laplacenet.experiments.paper.variants import laplacenet, on_split, supervised
 from laplacenet.runtime import InputError
 
 CELLS = [(name, cell) for name in RECIPES for cell in find_recipe(name).cells]

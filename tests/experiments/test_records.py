@@ -9,7 +9,7 @@ import pytest
 from references_experiments import outcome, record_of
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.records import (
+from laplacenet.experiments.paper.records import (
     MAX_POINTS,
     RunKey,
     make_record,
@@ -19,9 +19,9 @@ from laplacenet.experiments.records import (
     thinned,
     write_record,
 )
+from laplacenet.experiments.paper.series import RecordBook, last_error
+from laplacenet.experiments.paper.variants import laplacenet, with_views
 from laplacenet.experiments.run_records import EpochRecord
-from laplacenet.experiments.series import RecordBook, last_error
-from laplacenet.experiments.variants import laplacenet, with_views
 from laplacenet.runtime import InputError
 
 HEADLINE = laplacenet("cifar100", 4000, "13-cnn")

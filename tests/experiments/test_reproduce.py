@@ -9,12 +9,21 @@ import torch
 from references_experiments import TINY, split_files, write_tiny_data
 from references_runs import StopAfter
 
-from laplacenet.experiments.costs import MEASURED_ON, cost_s
-from laplacenet.experiments.plan import SHORT_STEPS, whole_plan
-from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
-from laplacenet.experiments.records import Record, read_record, read_records, record_path
-from laplacenet.experiments.reproduce import Job, Places, is_recorded, left_out, make_job, planned_jobs, run_job, unique
-from laplacenet.experiments.variants import laplacenet, supervised, with_scaled_batch
+from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
+from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
+from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
+from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
+from laplacenet.experiments.paper.reproduce import (
+    Job,
+    Places,
+    is_recorded,
+    left_out,
+    make_job,
+    planned_jobs,
+    run_job,
+    unique,
+)
+from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
 from laplacenet.runtime import InputError, NullMonitor
 from laplacenet.training import Execution
 

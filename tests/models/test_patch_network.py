@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from laplacenet.experiments import override, prepare
-from laplacenet.experiments.starts import start_named
+from laplacenet.experiments.presets import start_named
 from laplacenet.models import build_model, learn_patches
 from laplacenet.models.patches import SIDE, SMALLEST_CONTRAST, STRIDE, THRESHOLD, PatchLayer, centroids
 

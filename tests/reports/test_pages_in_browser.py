@@ -8,8 +8,8 @@ from references_browser import CHROMIUM, DESKTOP, IS_REQUIRED, PHONE, Browser, b
 from references_experiments import record_of
 from references_labeling_pages import HOSTILE, hostile_labeling, made_up_labeling, made_up_pictures
 
-from laplacenet.experiments.claim_rules import headline_with_views
-from laplacenet.experiments.records import write_record
+from laplacenet.experiments.paper.claim_rules import headline_with_views
+from laplacenet.experiments.paper.records import write_record
 from laplacenet.labeling.gallery import save_gallery, shown_rows
 from laplacenet.labeling.result import Labeling, save_labeling
 from laplacenet.reports.labeling_page import shown, write_labeling_page

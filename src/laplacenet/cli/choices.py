@@ -5,7 +5,7 @@ from pathlib import Path
 
 from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_row_numbers
 from laplacenet.experiments import DataConfig, Experiment
-from laplacenet.experiments.starts import start_for, start_named
+from laplacenet.experiments.presets import start_for, start_named
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 

@@ -9,7 +9,7 @@ NAMES = {"supervised": "supervised, all labels", "network": "network pseudo-labe
 
 def reproduce_figure_two(*, seeds: int, out: Path, record: Path | None) -> None:
     """Draws the first seed's figure; with several seeds the accuracies are means."""
-    from laplacenet.experiments.figure_two import figure_two, figure_two_record, mean_accuracies
+    from laplacenet.experiments.paper.figure_two import figure_two, figure_two_record, mean_accuracies
     from laplacenet.reports.moons import draw_moons
     from laplacenet.runtime import InputError, choose_device, provenance, write_json
 

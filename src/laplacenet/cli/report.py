@@ -25,7 +25,7 @@ def report(
       laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
-    from laplacenet.experiments.records import read_records
+    from laplacenet.experiments.paper.records import read_records
     from laplacenet.reports.paper_page import headline as headline_rows
     from laplacenet.reports.paper_page import write_report
     from laplacenet.runtime.run_folder import EXPERIMENT

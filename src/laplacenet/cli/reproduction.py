@@ -10,13 +10,13 @@ import typer
 from laplacenet.cli.progress import Watch, display_for
 from laplacenet.cli.session import resume_hint
 from laplacenet.cli.wording import duration, percent
-from laplacenet.experiments.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.moons_record import FOLDER, RECORD
-from laplacenet.experiments.plan import whole_plan
-from laplacenet.experiments.recipes import RECIPES, Cell, Recipe, find_recipe
-from laplacenet.experiments.records import Record, read_record, read_records, record_path
-from laplacenet.experiments.reproduce import (
+from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
+from laplacenet.experiments.paper.moons_record import FOLDER, RECORD
+from laplacenet.experiments.paper.plan import whole_plan
+from laplacenet.experiments.paper.recipes import RECIPES, Cell, Recipe, find_recipe
+from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
+from laplacenet.experiments.paper.reproduce import (
     Job,
     Places,
     is_recorded,
@@ -27,8 +27,8 @@ from laplacenet.experiments.reproduce import (
     steps_done,
     unique,
 )
-from laplacenet.experiments.series import RecordBook
-from laplacenet.experiments.variants import PAPER_STEPS
+from laplacenet.experiments.paper.series import RecordBook
+from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.runtime import InputError, Interruption, RunFolder
 from laplacenet.training import Execution
 

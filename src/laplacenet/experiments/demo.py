@@ -7,8 +7,8 @@ from typing import Any
 from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.notation import override, to_json
+from laplacenet.experiments.presets import digits, supervised_only
 from laplacenet.experiments.run_records import Outcome
-from laplacenet.experiments.starts import digits, supervised_only
 from laplacenet.experiments.task import Task
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network

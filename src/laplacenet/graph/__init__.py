@@ -3,8 +3,8 @@
 from laplacenet.graph.affinity import affinity, laplacian_energy, normalize
 from laplacenet.graph.alignment import align_to_prior
 from laplacenet.graph.config import GraphConfig
-from laplacenet.graph.neighbors import Neighbors, nearest_neighbors
 from laplacenet.graph.pseudo_labels import PseudoLabels, hard_labels, pseudo_label
+from laplacenet.graph.search import Neighbors, nearest_neighbors
 from laplacenet.graph.solver import Solution, propagate, solve
 
 __all__ = [

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laplacenet.graph.neighbors import Neighbors
+from laplacenet.graph.search import Neighbors
 from laplacenet.graph.sparse import compressed_rows, row_indices
 
 

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from laplacenet.graph.affinity import affinity, normalize
 from laplacenet.graph.alignment import align_to_prior
-from laplacenet.graph.approximate import approximate_neighbors
 from laplacenet.graph.arrays import Array, as_floating
 from laplacenet.graph.config import GraphConfig
-from laplacenet.graph.neighbors import Neighbors, nearest_neighbors
 from laplacenet.graph.reach import reach_every_point
+from laplacenet.graph.search import Neighbors, ivf_neighbors, nearest_neighbors
 from laplacenet.graph.solver import solve
 from laplacenet.runtime import InputError
 
@@ -85,7 +84,7 @@ def search_neighbors(X: Float[Tensor, "n d"], config: GraphConfig) -> Neighbors:
     """Exact neighbors on a GPU, on a CPU as `config.search` says; `auto` is exact up to a size."""
     is_approximate = config.search == "approximate" or (config.search == "auto" and len(X) > EXACT_ON_CPU_UP_TO)
     if is_approximate and X.device.type == "cpu":
-        return approximate_neighbors(X, k=config.k)
+        return ivf_neighbors(X, k=config.k)
     return nearest_neighbors(X, k=config.k)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from laplacenet.experiments.figure_two import N_LABELED, FigureTwo, Fit, Moons
+from laplacenet.experiments.paper.figure_two import N_LABELED, FigureTwo, Fit, Moons
 from laplacenet.reports.style import BLUE, ORANGE, PALE_BLUE, PALE_ORANGE, new_figure, save
 
 TITLES = {

@@ -9,8 +9,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laplacenet.experiments.recipes import Cell, Recipe, find_recipe
-from laplacenet.experiments.series import (
+from laplacenet.experiments.paper.recipes import Cell, Recipe, find_recipe
+from laplacenet.experiments.paper.series import (
     Measure,
     RecordBook,
     Series,
@@ -18,7 +18,7 @@ from laplacenet.experiments.series import (
     invariance_on_train,
     last_error,
 )
-from laplacenet.experiments.verdicts import schedule, steps_of
+from laplacenet.experiments.paper.verdicts import schedule, steps_of
 from laplacenet.reports.style import FIRST_COLORS
 
 INK = "#010203"  # replaced by the page's own text color where the drawing is part of the page

@@ -11,12 +11,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from laplacenet.experiments.benchmark import read_side_by_side
-from laplacenet.experiments.claims import Claim, numbers, statements
-from laplacenet.experiments.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
-from laplacenet.experiments.recipes import RECIPES, find_recipe
-from laplacenet.experiments.records import Record, read_records
-from laplacenet.experiments.series import RecordBook, is_of, last_error
-from laplacenet.experiments.verdicts import Finding, Verdict, schedule
+from laplacenet.experiments.paper.claims import Claim, numbers, statements
+from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
+from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
+from laplacenet.experiments.paper.records import Record, read_records
+from laplacenet.experiments.paper.series import RecordBook, is_of, last_error
+from laplacenet.experiments.paper.verdicts import Finding, Verdict, schedule
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
 from laplacenet.reports.rendering import template

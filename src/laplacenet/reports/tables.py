@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from laplacenet.experiments.published import (
+from laplacenet.experiments.paper.published import (
     HOURS,
     TABLE_7,
     TABLE_7_INVARIANCE,
@@ -11,8 +11,8 @@ from laplacenet.experiments.published import (
     Published,
     PublishedTable,
 )
-from laplacenet.experiments.recipes import Cell, Recipe, find_recipe
-from laplacenet.experiments.series import (
+from laplacenet.experiments.paper.recipes import Cell, Recipe, find_recipe
+from laplacenet.experiments.paper.series import (
     RecordBook,
     Series,
     hours,
@@ -22,7 +22,7 @@ from laplacenet.experiments.series import (
     last_error,
     step_ms,
 )
-from laplacenet.experiments.verdicts import schedule
+from laplacenet.experiments.paper.verdicts import schedule
 
 NOT_RUN, NOT_RUN_HERE, ABSENT = "not yet run", "not run", "–"
 AT_HAND = ("cifar10", "cifar100")  # Mini-ImageNet's images are not

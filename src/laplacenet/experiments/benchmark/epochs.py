@@ -11,8 +11,8 @@ from laplacenet.experiments.benchmark.rows import EpochRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, patterned_images
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.published import TABLE_9
-from laplacenet.experiments.recipes import Cell, find_recipe
+from laplacenet.experiments.paper.published import TABLE_9
+from laplacenet.experiments.paper.recipes import Cell, find_recipe
 from laplacenet.models import build_model
 from laplacenet.training import Execution, ImageViews, LaplaceNet, Run, train
 

@@ -9,12 +9,12 @@ from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor
 
 from laplacenet.augment import AugmentConfig
-from laplacenet.experiments.authors_way import HAS_FAISS, AuthorsConfig, authors_labels
 from laplacenet.experiments.benchmark.clock import Stages, peak_bytes, release_memory, seconds
 from laplacenet.experiments.benchmark.rows import PassRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.staged_pass import staged_pass
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, Clusters, clustered_points, random_images
+from laplacenet.experiments.paper.authors_way import HAS_FAISS, AuthorsConfig, authors_labels
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.models import Inference, build_model
 from laplacenet.training import Execution, ImageViews

@@ -7,13 +7,13 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from laplacenet.experiments.authors_way import HAS_FAISS
 from laplacenet.experiments.benchmark.clock import seconds
 from laplacenet.experiments.benchmark.rows import SearchRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import clustered_points
-from laplacenet.graph.approximate import LISTS_PER_ROOT, LLOYD_ITERATIONS, approximate_neighbors
-from laplacenet.graph.blocked_search import exact_rows
+from laplacenet.experiments.paper.authors_way import HAS_FAISS
+from laplacenet.graph.search.exact import exact_rows
+from laplacenet.graph.search.ivf import LISTS_PER_ROOT, LLOYD_ITERATIONS, ivf_neighbors
 from laplacenet.runtime import InputError, stream
 
 HOST = torch.device("cpu")
@@ -29,7 +29,7 @@ def measure_search(n: int, settings: BenchSettings) -> SearchRow:
     X = clustered_points(n, n_classes=settings.n_classes, n_labeled=settings.n_classes).features
     judges = torch.from_numpy(stream(0, "bench/search").permutation(n)[:N_JUDGED])
     true = exact_rows(X, judges, settings.k)[1]
-    ours, ours_s = seconds(lambda: approximate_neighbors(X, k=settings.k), HOST)
+    ours, ours_s = seconds(lambda: ivf_neighbors(X, k=settings.k), HOST)
     recall = share_found(ours.indices[judges], true)
     index, build_s = seconds(lambda: inverted_lists(X.numpy(), round(LISTS_PER_ROOT * n**0.5)), HOST)
     theirs_recall = probe_until(index, recall, X=X, judges=judges, true=true)

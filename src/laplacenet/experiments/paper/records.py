@@ -13,8 +13,8 @@ from typing import Any
 
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.notation import from_json, to_json
+from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.run_records import EpochRecord, Outcome, last_known
-from laplacenet.experiments.variants import PAPER_STEPS
 from laplacenet.runtime import InputError, read_json, write_json
 from laplacenet.runtime.decoding import Decoder
 

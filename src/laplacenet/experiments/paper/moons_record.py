@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laplacenet.evaluation import mean_and_std
-from laplacenet.experiments.figure_two import KIND, METHODS
+from laplacenet.experiments.paper.figure_two import KIND, METHODS
 from laplacenet.runtime import InputError, read_json
 from laplacenet.runtime.decoding import decode
 

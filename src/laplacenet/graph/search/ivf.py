@@ -1,8 +1,9 @@
-"""Neighbors for many points on a CPU: each point searches only the lists whose centroids are nearest to it.
+"""Approximate neighbors for many points on a CPU: IVF-Flat, an inverted file of uncompressed vectors.
 
-Points are sorted into lists around centroids, and all points of a list are searched together, so that the work is
-matrix products. How many lists a point must search for the recall asked for is measured on a sample of points whose
-exact neighbors are computed; the recall reached is measured on another sample.
+k-means puts every point into the list of its nearest centroid, and a point searches only the `n_probes` lists whose
+centroids are nearest to it. All points of a list are searched together, so that the work is matrix products. The
+number of probes that reaches the target recall is measured on a sample of points whose exact neighbors are computed;
+the recall reported is measured on another sample.
 """
 
 import itertools
@@ -13,9 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laplacenet.graph.blocked_search import exact_rows
-from laplacenet.graph.neighbors import Neighbors, nearest_neighbors
-from laplacenet.graph.selection import best_at_least
+from laplacenet.graph.search.exact import exact_rows
+from laplacenet.graph.search.neighbors import Neighbors, nearest_neighbors
+from laplacenet.graph.search.selection import best_at_least
 from laplacenet.runtime import stream
 from laplacenet.runtime.threads import by_pieces
 
@@ -41,7 +42,7 @@ class Lists:
 
 
 @torch.no_grad()
-def approximate_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
+def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
     """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them."""
     n = len(features)
     if n < LEAST_POINTS or k > n // 64:

@@ -1,11 +1,11 @@
-"""Approximate neighbors: how many of the true ones are found, and that the report of it is honest."""
+"""IVF: how many of the true ones are found, and that the report of it is honest."""
 
 import numpy as np
 import pytest
 import torch
 
 from laplacenet.graph import GraphConfig, nearest_neighbors, pseudo_label, pseudo_labels
-from laplacenet.graph.approximate import approximate_neighbors, make_lists
+from laplacenet.graph.search.ivf import ivf_neighbors, make_lists
 
 
 def clustered(n, d=32, n_clusters=20, spread=0.25, seed=0):
@@ -23,7 +23,7 @@ def true_recall(found, X, k):
 @pytest.mark.parametrize("spread", [0.25, 1.0, 2.0])
 def test_most_true_neighbors_are_found_and_the_reported_recall_is_right(spread):
     X, _ = clustered(6000, spread=spread)
-    found = approximate_neighbors(X, k=20)
+    found = ivf_neighbors(X, k=20)
     recall = true_recall(found, X, 20)
     assert recall > 0.93
     assert found.recall == pytest.approx(recall, abs=0.03)
@@ -32,12 +32,12 @@ def test_most_true_neighbors_are_found_and_the_reported_recall_is_right(spread):
 @pytest.mark.parametrize("n_distinct", [1, 50])
 def test_of_many_copies_of_a_point_any_count_as_its_neighbors(n_distinct):
     X, _ = clustered(6000)
-    assert approximate_neighbors(X[torch.arange(6000) % n_distinct], k=20).recall == 1
+    assert ivf_neighbors(X[torch.arange(6000) % n_distinct], k=20).recall == 1
 
 
 def test_similarities_are_those_of_the_neighbors_named_best_first():
     X, _ = clustered(6000)
-    found = approximate_neighbors(X, k=20)
+    found = ivf_neighbors(X, k=20)
     torch.testing.assert_close(found.similarities, (X[found.indices] * X[:, None, :]).sum(2), rtol=0, atol=1e-6)
     assert (found.similarities.diff(dim=1) <= 0).all()
 
@@ -46,7 +46,7 @@ def test_similarities_are_those_of_the_neighbors_named_best_first():
 def test_neighbors_are_distinct_and_never_the_point_itself(n_distinct):
     X, _ = clustered(6000)
     X = X[torch.arange(6000) % n_distinct]
-    found = approximate_neighbors(X, k=20)
+    found = ivf_neighbors(X, k=20)
     assert (found.indices.sort(1).values.diff(dim=1) > 0).all()
     assert not (found.indices == torch.arange(6000)[:, None]).any()
     assert found.similarities.isfinite().all()
@@ -55,7 +55,7 @@ def test_neighbors_are_distinct_and_never_the_point_itself(n_distinct):
 def test_a_small_cluster_far_from_all_others_finds_its_k_neighbors_too():
     X, _ = clustered(6000, spread=0.01)
     X[:15] = torch.nn.functional.normalize(X[:15] - 2 * X.mean(0) + 0.01 * X[100:115], dim=1)
-    found = approximate_neighbors(X, k=60)
+    found = ivf_neighbors(X, k=60)
     assert found.similarities.isfinite().all()
     assert found.recall > 0.9
     assert true_recall(found, X, 60) > 0.9
@@ -75,7 +75,7 @@ def test_every_point_lies_in_one_list():
 
 def test_few_points_are_searched_exactly():
     X, _ = clustered(500)
-    found = approximate_neighbors(X, k=20)
+    found = ivf_neighbors(X, k=20)
     assert found.recall is None
     assert torch.equal(found.indices, nearest_neighbors(X, k=20).indices)
 

@@ -1,4 +1,4 @@
-"""The search by 8-bit products finds what the search in full precision finds, and its bound is one."""
+"""int8 quantization with exact re-ranking finds what full precision finds, and its error bound holds."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacenet.graph import nearest_neighbors, screened_search
-from laplacenet.graph.blocked_search import exact_rows
-from laplacenet.graph.screened_search import can_screen, rotation, rounded, screened_neighbors
+from laplacenet.graph import nearest_neighbors
+from laplacenet.graph.search import int8
+from laplacenet.graph.search.exact import exact_rows
+from laplacenet.graph.search.int8 import can_quantize, int8_neighbors, quantize, rotation
 
 pytestmark = pytest.mark.skipif(
-    not torch.cpu._is_vnni_supported(), reason="this processor has no instructions for 8-bit products"
+    not int8.has_int8_products(), reason="this processor has no instructions for 8-bit products"
 )
 N = 2000
 
@@ -71,7 +72,7 @@ DATA = (
 @pytest.mark.parametrize("make", DATA)
 def test_neighbors_are_those_of_the_search_in_full_precision(make, dtype):
     X = torch.from_numpy(make(np.random.default_rng(0)).astype(dtype))
-    similarities, found = screened_neighbors(X, 20)
+    similarities, found = int8_neighbors(X, 20)
     expected, _ = exact_rows(X, torch.arange(N), 20)
     scale = float(expected.abs().max())
     torch.testing.assert_close(
@@ -86,18 +87,18 @@ def test_neighbors_are_those_of_the_search_in_full_precision(make, dtype):
 
 def test_the_neighbors_of_clear_data_are_the_same_points():
     X = torch.from_numpy(sorted_clusters(np.random.default_rng(1)))
-    assert torch.equal(screened_neighbors(X, 20)[1], exact_rows(X, torch.arange(N), 20)[1])
+    assert torch.equal(int8_neighbors(X, 20)[1], exact_rows(X, torch.arange(N), 20)[1])
 
 
 @given(st.integers(1, 24), st.integers(0, 2**32 - 1), st.sampled_from(DATA))
 def test_no_score_is_further_off_than_the_slack_says(d, seed, make):
     X = torch.from_numpy(make(np.random.default_rng(seed))[:200, :d].astype(np.float32))
     d = X.shape[1]
-    coarse = rounded(X, 5)
-    kept, exact = coarse.points[:200].double(), X.double()
+    quantized = quantize(X, 5)
+    kept, exact = quantized.points[:200].double(), X.double()
     unit = (exact @ rotation(d)).abs().max().clamp(min=1e-300) / 127
     off = ((exact / unit) @ (exact / unit).T - kept @ kept.T).abs().amax(1)
-    assert (2 * off <= coarse.slack).all()
+    assert (2 * off <= quantized.slack).all()
 
 
 def test_too_many_candidates_are_left_to_the_search_in_full_precision(monkeypatch):
@@ -107,33 +108,51 @@ def test_too_many_candidates_are_left_to_the_search_in_full_precision(monkeypatc
         calls.append(len(rows))
         return exact_rows(X, rows, k)
 
-    monkeypatch.setattr(screened_search, "exact_rows", counted)
+    monkeypatch.setattr(int8, "exact_rows", counted)
     rng = np.random.default_rng(0)
-    screened_neighbors(torch.from_numpy(gaussian(rng)), 20)
+    int8_neighbors(torch.from_numpy(gaussian(rng)), 20)
     assert calls == []
-    screened_neighbors(torch.from_numpy(nearly_the_same(rng)), 20)
+    int8_neighbors(torch.from_numpy(nearly_the_same(rng)), 20)
     assert calls == [N]
 
 
 def test_pieces_and_blocks_change_nothing(monkeypatch):
     X = torch.from_numpy(gaussian(np.random.default_rng(0)))
-    whole = screened_neighbors(X, 20)
-    monkeypatch.setattr(screened_search, "PIECE", 300)
-    monkeypatch.setattr(screened_search, "BLOCK_BYTES", 1)
-    torch.testing.assert_close(screened_neighbors(X, 20), whole)
+    whole = int8_neighbors(X, 20)
+    monkeypatch.setattr(int8, "PIECE", 300)
+    monkeypatch.setattr(int8, "BLOCK_BYTES", 1)
+    torch.testing.assert_close(int8_neighbors(X, 20), whole)
 
 
 @pytest.mark.parametrize(
     ("n", "d", "k", "is_possible"), [(640, 4, 10, True), (639, 4, 10, False), (640, 9000, 10, False)]
 )
-def test_only_many_points_with_not_too_many_features_are_screened(n, d, k, is_possible):
-    assert can_screen(torch.empty(n, d), k) == is_possible
+def test_only_many_points_with_not_too_many_features_are_quantized(n, d, k, is_possible):
+    assert can_quantize(torch.empty(n, d), k) == is_possible
+
+
+def test_the_rotation_of_a_dimension_is_computed_once_and_left_alone():
+    X = torch.from_numpy(gaussian(np.random.default_rng(0)).astype(np.float32))
+    before = rotation(24)
+    kept = before.clone()
+    int8_neighbors(X, 20)
+    assert rotation(24) is before
+    assert torch.equal(before, kept)
+    torch.testing.assert_close(before @ before.T, torch.eye(24, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("module", "name"), [(torch.cpu, "_is_vnni_supported"), (torch, "_int_mm")])
+def test_a_torch_without_its_private_functions_takes_products_in_full_precision(monkeypatch, module, name):
+    X = torch.from_numpy(gaussian(np.random.default_rng(0)).astype(np.float32))
+    monkeypatch.delattr(module, name)
+    assert not can_quantize(X, 20)
+    assert torch.equal(nearest_neighbors(X, k=20).similarities, exact_rows(X, torch.arange(N), 20)[0])
 
 
 def test_where_the_instructions_are_missing_the_product_is_taken_in_full_precision(monkeypatch):
     X = torch.from_numpy(gaussian(np.random.default_rng(0)).astype(np.float32))
-    screened = nearest_neighbors(X, k=20)
+    quantized = nearest_neighbors(X, k=20)
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
     full = nearest_neighbors(X, k=20)
     assert torch.equal(full.similarities, exact_rows(X, torch.arange(N), 20)[0])
-    torch.testing.assert_close(screened.similarities, full.similarities)
+    torch.testing.assert_close(quantized.similarities, full.similarities)

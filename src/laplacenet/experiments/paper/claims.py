@@ -7,8 +7,8 @@ statements come first; after them every error rate (and invariance) that the pap
 from dataclasses import dataclass
 from functools import partial
 
-from laplacenet.experiments import published
-from laplacenet.experiments.claim_rules import (
+from laplacenet.experiments.paper import published
+from laplacenet.experiments.paper.claim_rules import (
     NAMES,
     alike_invariance,
     beats_others,
@@ -32,10 +32,10 @@ from laplacenet.experiments.claim_rules import (
     spoken,
     stays_finite,
 )
-from laplacenet.experiments.published import LAPLACENET, SUPERVISED, PublishedTable
-from laplacenet.experiments.recipes import find_recipe
-from laplacenet.experiments.series import invariance_on_train, pseudo_label_accuracy
-from laplacenet.experiments.verdicts import (
+from laplacenet.experiments.paper.published import LAPLACENET, SUPERVISED, PublishedTable
+from laplacenet.experiments.paper.recipes import find_recipe
+from laplacenet.experiments.paper.series import invariance_on_train, pseudo_label_accuracy
+from laplacenet.experiments.paper.verdicts import (
     Judge,
     Named,
     below,

@@ -11,9 +11,9 @@ network. Last, all that remains on all five splits. A run that serves several ta
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from laplacenet.experiments.published import LAPLACENET
-from laplacenet.experiments.recipes import RECIPES, Cell, find_recipe
-from laplacenet.experiments.variants import PAPER_STEPS
+from laplacenet.experiments.paper.published import LAPLACENET
+from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
+from laplacenet.experiments.paper.variants import PAPER_STEPS
 
 SHORT_STEPS = 50_000
 FIRST, OTHERS = (0,), (1, 2, 3, 4)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.benchmark import SideBySide
 from laplacenet.experiments.experiment import DataConfig, Experiment
-from laplacenet.experiments.moons_record import MoonsRecord
-from laplacenet.experiments.records import Record
-from laplacenet.experiments.variants import PAPER_STEPS
+from laplacenet.experiments.paper.moons_record import MoonsRecord
+from laplacenet.experiments.paper.records import Record
+from laplacenet.experiments.paper.variants import PAPER_STEPS
 
 Measure = Callable[[Record], float | None]
 

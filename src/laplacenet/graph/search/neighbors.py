@@ -1,4 +1,4 @@
-"""The k nearest neighbors of every point by inner product, exact, in bounded memory."""
+"""The entry: exact nearest neighbors of every point by inner product, in bounded memory."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from laplacenet.graph.arrays import Array, as_floating
-from laplacenet.graph.blocked_search import exact_rows, full_precision
-from laplacenet.graph.screened_search import can_screen, screened_neighbors
+from laplacenet.graph.search.exact import exact_rows, full_precision
+from laplacenet.graph.search.int8 import can_quantize, int8_neighbors
 from laplacenet.runtime import InputError
 
 
@@ -30,8 +30,8 @@ def nearest_neighbors(features: Num[Array, "n d"], *, k: int) -> Neighbors:
         raise InputError(f"neighbors of {len(X)} points with k = {k}; give at least one point and k of at least 1")
     k = min(k, len(X) - 1)
     with full_precision(X.device):
-        if can_screen(X, k):
-            similarities, indices = screened_neighbors(X, k)
+        if can_quantize(X, k):
+            similarities, indices = int8_neighbors(X, k)
         else:
             similarities, indices = exact_rows(X, torch.arange(len(X), device=X.device), k)
     return Neighbors(indices, similarities)

@@ -1,10 +1,12 @@
-"""Exact neighbors on a CPU that multiplies 8-bit numbers fast: coarse scores leave few points to be scored in full.
+"""Exact neighbors on a CPU by int8 scalar quantization with exact re-ranking.
 
-Features are turned by a random rotation, so that no coordinate stands out, and rounded to 8 bits. The length of what
-rounding took away bounds how far a coarse score can lie from the true one: a point whose coarse score is further than
-twice that bound below the k-th best is no neighbor. The others, a hundred or two, are scored in full precision.
+Features are turned by a random rotation, so that no coordinate stands out, and quantized to 8 bits. The norm of the
+quantization error bounds how far an int8 score can lie from the true one: a point whose int8 score is further than
+twice that bound below the k-th best is no neighbor. The others, a hundred or two, are scored in full precision, so the
+result is exact.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -12,15 +14,15 @@ import torch
 from jaxtyping import Float, Float64, Int, Int8, Int32
 from torch import Tensor
 
-from laplacenet.graph.blocked_search import exact_rows
-from laplacenet.graph.selection import best_of_each
+from laplacenet.graph.search.exact import exact_rows
+from laplacenet.graph.search.selection import best_of_each
 from laplacenet.graph.sparse import compressed_rows
 from laplacenet.runtime import stream
 from laplacenet.runtime.threads import by_pieces
 
 CHUNK_WIDTH = 32  # scores whose maximum is taken first; narrower ones are no faster to reduce
 GROUPS_PER_NEIGHBOR = 8  # maxima among which the k-th is sought, for each of the k
-BLOCK_BYTES = 1 << 25  # of coarse scores, which are read again while the cache holds most of them
+BLOCK_BYTES = 1 << 25  # of int8 scores, which are read again while the cache holds most of them
 # A score by itself takes as long as 16 within a product of blocks, and a row with more than this share of its chunks
 # near the best leaves at least every 23rd point as a candidate. More than one such row in 16 do not pay.
 CROWDED_SHARE, MOST_CROWDED = 3 / 4, 1 / 16
@@ -30,7 +32,7 @@ NEVER = -(1 << 30)
 
 
 @dataclass(frozen=True)
-class Coarse:
+class Quantized:
     """Points in 8 bits, followed by zeros up to whole groups of chunks.
 
     Of the scores of point i, one that lies `slack[i]` below another is below it in full precision too.
@@ -40,15 +42,23 @@ class Coarse:
     slack: Int32[Tensor, " n"]
 
 
-def can_screen(X: Float[Tensor, "n d"], k: int) -> bool:
-    """Where the processor has the instructions, and there are many points beside k."""
+def can_quantize(X: Float[Tensor, "n d"], k: int) -> bool:
+    """Whether int8 products are available and there are enough points for them to pay."""
     n, d = X.shape
-    # Without these instructions a sum of two products may saturate, and no bound would hold.
-    is_fit = X.device.type == "cpu" and torch.cpu._is_vnni_supported()
-    return is_fit and 0 < k <= n // (2 * CHUNK_WIDTH) and d <= MOST_FEATURES
+    return X.device.type == "cpu" and has_int8_products() and 0 < k <= n // (2 * CHUNK_WIDTH) and d <= MOST_FEATURES
 
 
-def screened_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+def has_int8_products() -> bool:
+    """Whether torch can multiply int8 matrices exactly here.
+
+    Without VNNI instructions a sum of two products may saturate, and no bound would hold. Both functions are private
+    to torch: where a version lacks one, the search takes products in full precision instead.
+    """
+    is_vnni_supported = getattr(torch.cpu, "_is_vnni_supported", None)
+    return is_vnni_supported is not None and hasattr(torch, "_int_mm") and bool(is_vnni_supported())
+
+
+def int8_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
     """Similarities and indices of the k nearest neighbors of every row.
 
     Points are taken in random order: neighbors then lie in different chunks, and one block is like the next.
@@ -56,11 +66,11 @@ def screened_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "
     n = len(X)
     order = torch.from_numpy(stream(0, "graph/screening").permutation(n))
     points = X[order]
-    coarse = rounded(points, k)
+    quantized = quantize(points, k)
     similarities, found = X.new_empty(n, k), torch.empty(n, k, dtype=torch.int64)
 
     def search(rows: slice) -> None:
-        similarities[rows], found[rows] = _search(points, coarse, rows, k)
+        similarities[rows], found[rows] = _search(points, quantized, rows, k)
 
     by_pieces(search, [slice(start, min(start + PIECE, n)) for start in range(0, n, PIECE)])
     back = order.argsort()
@@ -68,16 +78,16 @@ def screened_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "
 
 
 def _search(
-    points: Float[Tensor, "n d"], coarse: Coarse, rows: slice, k: int
+    points: Float[Tensor, "n d"], quantized: Quantized, rows: slice, k: int
 ) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
     """Block after block; if one leaves too many candidates, it and the rest are searched in full precision."""
-    n_columns = len(coarse.points)
+    n_columns = len(quantized.points)
     found = []
     scores = torch.empty(max(16, BLOCK_BYTES // (4 * n_columns)), n_columns, dtype=torch.int32)
     start = rows.start
     while start < rows.stop:
         block = slice(start, min(start + len(scores), rows.stop))
-        candidates = _candidates(coarse, block, scores[: block.stop - start], k)
+        candidates = _candidates(quantized, block, scores[: block.stop - start], k)
         if candidates is None:
             found.append(exact_rows(points, torch.arange(start, rows.stop), k))
             break
@@ -87,7 +97,7 @@ def _search(
     return torch.cat(similarities), torch.cat(indices)
 
 
-def rounded(points: Float[Tensor, "n d"], k: int) -> Coarse:
+def quantize(points: Float[Tensor, "n d"], k: int) -> Quantized:
     """The points in 8 bits, and for each how far two of its scores can be off together.
 
     With x = a + r and y = b + s, where a and b are kept and r and s are lost, xy − ab = ry + as.
@@ -99,14 +109,19 @@ def rounded(points: Float[Tensor, "n d"], k: int) -> Coarse:
     kept = torch.zeros(math.ceil(n / unit) * unit, d, dtype=torch.int8)
     kept[:n] = rotated.round()
     length = torch.linalg.vector_norm(rotated, dim=1)
-    # The rotation is rounded as well.
+    # The rotation is rounded too.
     lost = torch.linalg.vector_norm(rotated.sub_(kept[:n]), dim=1) + d**1.5 * torch.finfo(points.dtype).eps * length
     error = lost * length.max() + (length + lost) * lost.max()
-    return Coarse(kept, (2 * error + 2).clamp_(max=-NEVER - 1).to(torch.int32))
+    return Quantized(kept, (2 * error + 2).clamp_(max=-NEVER - 1).to(torch.int32))
 
 
+@functools.lru_cache(maxsize=1)
 def rotation(d: int) -> Float64[Tensor, "d d"]:
-    """An orthogonal matrix: products stay as they are, and large coordinates are spread over all."""
+    """An orthogonal matrix: products stay as they are, and large coordinates are spread over all.
+
+    Every pass over one network's features needs the same one, and its QR decomposition takes d³ operations: the last is
+    kept. Callers must not write to it.
+    """
     noise = torch.from_numpy(stream(0, "graph/rotation").standard_normal((d, d)))
     orthogonal: Tensor = torch.linalg.qr(noise).Q
     return orthogonal
@@ -117,22 +132,22 @@ def _chunks_per_group(n: int, k: int) -> int:
 
 
 def _candidates(
-    coarse: Coarse, rows: slice, scores: Int32[Tensor, "m columns"], k: int
+    quantized: Quantized, rows: slice, scores: Int32[Tensor, "m columns"], k: int
 ) -> tuple[Int[Tensor, " candidates"], Int[Tensor, " candidates"]] | None:
     """Row within the block and column of every score that may be among the k best of its row, row after row.
 
     None where there are too many of them.
     """
     m, n_columns = scores.shape
-    n = len(coarse.slack)
-    torch._int_mm(coarse.points[rows], coarse.points.T, out=scores)
+    n = len(quantized.slack)
+    torch._int_mm(quantized.points[rows], quantized.points.T, out=scores)
     scores[:, n:] = NEVER
     scores.diagonal(rows.start).fill_(NEVER)
     chunks = scores.view(-1, CHUNK_WIDTH)
     maxima = chunks.amax(1).view(m, -1)
     groups = maxima.view(m, _chunks_per_group(n, k), -1).amax(1)
     # k groups hold k scores no smaller than the k-th of their maxima: the k-th best score is no smaller either.
-    least = groups.topk(k, dim=1, sorted=False).values.amin(1) - coarse.slack[rows]
+    least = groups.topk(k, dim=1, sorted=False).values.amin(1) - quantized.slack[rows]
     near = (maxima >= least[:, None]).flatten().nonzero().flatten()
     row_of_chunk = near // maxima.shape[1]
     is_crowded = row_of_chunk.bincount(minlength=m) > CROWDED_SHARE * maxima.shape[1]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.experiments.experiment import DataConfig, Experiment
-from laplacenet.experiments.variants import laplacenet
+from laplacenet.experiments.paper.variants import laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError

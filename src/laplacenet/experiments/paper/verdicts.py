@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.published import Published
-from laplacenet.experiments.series import Measure, RecordBook, Series, Spread, invariance_on_test, last_error
+from laplacenet.experiments.paper.published import Published
+from laplacenet.experiments.paper.series import Measure, RecordBook, Series, Spread, invariance_on_test, last_error
 
 RUN_DEVIATION = {"error": 0.25, "invariance": 0.06}
 RELATIVE_TOLERANCE, LEAST_TOLERANCE, INVARIANCE_TOLERANCE = 0.02, 0.3, 0.5

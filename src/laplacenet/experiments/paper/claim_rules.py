@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.figure_two import METHODS
-from laplacenet.experiments.published import LAPLACENET, PublishedTable
-from laplacenet.experiments.recipes import find_recipe
-from laplacenet.experiments.records import Record
-from laplacenet.experiments.series import Measure, RecordBook, invariance_on_test, last_error
-from laplacenet.experiments.variants import laplacenet, with_views
-from laplacenet.experiments.verdicts import (
+from laplacenet.experiments.paper.figure_two import METHODS
+from laplacenet.experiments.paper.published import LAPLACENET, PublishedTable
+from laplacenet.experiments.paper.recipes import find_recipe
+from laplacenet.experiments.paper.records import Record
+from laplacenet.experiments.paper.series import Measure, RecordBook, invariance_on_test, last_error
+from laplacenet.experiments.paper.variants import laplacenet, with_views
+from laplacenet.experiments.paper.verdicts import (
     MISSING,
     Finding,
     Named,

@@ -7,10 +7,10 @@ experiment under the same name: one run fills them all.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from laplacenet.experiments import published
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.published import LAPLACENET, SUPERVISED, Published, PublishedTable
-from laplacenet.experiments.variants import (
+from laplacenet.experiments.paper import published
+from laplacenet.experiments.paper.published import LAPLACENET, SUPERVISED, Published, PublishedTable
+from laplacenet.experiments.paper.variants import (
     laplacenet,
     supervised,
     with_class_weighting,

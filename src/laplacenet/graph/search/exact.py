@@ -1,4 +1,4 @@
-"""Exact neighbors by the whole product, block after block, and the k largest scores of each row."""
+"""Exact neighbors by brute force: the product of all pairs in blocks, and the k largest scores of each row."""
 
 import contextlib
 import math

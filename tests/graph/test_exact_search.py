@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
-from laplacenet.graph import blocked_search, nearest_neighbors
+from laplacenet.graph import nearest_neighbors
+from laplacenet.graph.search import exact
 from laplacenet.runtime import InputError
 
 
@@ -44,9 +45,9 @@ def test_neighbors_are_those_of_a_full_sort(n, k):
 
 def test_many_small_blocks_find_the_same_as_one(monkeypatch):
     X, rows = torch.from_numpy(clustered(1000, 8, dtype=np.float32)), torch.arange(1000)
-    whole = blocked_search.exact_rows(X, rows, 10)
-    monkeypatch.setitem(blocked_search.BLOCK_BYTES, "cpu", 4 * 1024 * 37)
-    torch.testing.assert_close(blocked_search.exact_rows(X, rows, 10), whole)
+    whole = exact.exact_rows(X, rows, 10)
+    monkeypatch.setitem(exact.BLOCK_BYTES, "cpu", 4 * 1024 * 37)
+    torch.testing.assert_close(exact.exact_rows(X, rows, 10), whole)
 
 
 def test_k_is_cut_to_all_other_points():

@@ -12,13 +12,13 @@ from pathlib import Path
 from laplacenet.data import load_dataset
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.notation import override
-from laplacenet.experiments.plan import Stage
-from laplacenet.experiments.recipes import Cell
-from laplacenet.experiments.records import Record, RunKey, make_record, record_path, write_record
+from laplacenet.experiments.paper.plan import Stage
+from laplacenet.experiments.paper.recipes import Cell
+from laplacenet.experiments.paper.records import Record, RunKey, make_record, record_path, write_record
+from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
-from laplacenet.experiments.variants import PAPER_STEPS, on_split
 from laplacenet.runtime import InputError, Monitor, RunFolder
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
