@@ -349,6 +349,8 @@ def require_prior(prior: str | Sequence[float]) -> None:
 
 def require_labeling(path: PathLike) -> Path:
     """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
+    if (Path(path) / "labeling.json").is_file():
+        return Path(path)
     folder = RunFolder.open(Path(path))
     content = read_json(folder.path / EXPERIMENT)
     if not isinstance(content, dict) or content.get("kind") != "labeling":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile, Overwrite, Settings
+from laplacenet.cli.options import CheckpointEvery, Device, NoCompile, Overwrite, Settings, seconds
 
 if TYPE_CHECKING:
     from laplacenet.experiments import Experiment, Outcome
@@ -20,6 +20,7 @@ def demo(
     record: Annotated[Path | None, typer.Option(help="A .json file for the numbers of all seeds.")] = None,
     settings: Settings = None,
     overwrite: Overwrite = False,
+    checkpoint_every: CheckpointEvery = "60s",
     device: Device = "auto",
     no_compile: NoCompile = False,
 ) -> None:
@@ -36,7 +37,8 @@ def demo(
     from laplacenet.runtime import choose_device, provenance, write_json
     from laplacenet.training import Execution
 
-    execution = Execution(choose_device(device), compile=not no_compile)
+    saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
+    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=saves_every_s)
     outcomes = []
     for seed in range(seeds):
         pair = demo_pair(seed, settings or [])

@@ -166,7 +166,7 @@ def result_lines(run: "LabelingRun") -> list[str]:
     return [*lines, f"run folder  {run.path}  (labels.csv, report.html, model.safetensors)"]
 
 
-def share(found: "Interval", level: float) -> str:
+def share(found: "Interval", level: float = 0.95) -> str:
     """35 % (95 % confidence interval 18–57 %): more digits than that would say nothing."""
     interval = f"{100 * found.low:.0f}–{100 * found.high:.0f} %"
     return f"{100 * found.value:.0f} % ({100 * level:.0f} % confidence interval {interval})"

@@ -99,7 +99,7 @@ def commands(run: Path, kind: str, *, is_complete: bool) -> list[tuple[str, str]
         ("labels for new ones", f"laplacenet predict {where} {new} --out predictions.csv"),
     ]
     if kind == "pictures":
-        lines.append(("the network for other programs", f"laplacenet export {where} --format onnx"))
+        lines.append(("the network for other programs", f"laplacenet export {where}"))
     return [*lines, ("this page again", f"laplacenet report {where}")]
 
 
