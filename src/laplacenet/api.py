@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import read_json
+from laplacenet.runtime.protection import require_apart
 from laplacenet.runtime.run_folder import EXPERIMENT, RunFolder
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
     from laplacenet.labeling.evaluation import Evaluation
     from laplacenet.labeling.pictures import StageProgress
+    from laplacenet.labeling.predictions import Prediction
     from laplacenet.labeling.result import Estimate, Labeling
-    from laplacenet.labeling.session import Progress, Session, SessionEnd
-    from laplacenet.models.predictions import Prediction
+    from laplacenet.labeling.session import LabelingSession, Progress, SessionEnd
     from laplacenet.runtime import Monitor
 
 PathLike = str | Path
@@ -152,8 +153,8 @@ class LabelingRun:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
         from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
+        from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.models import load_model
-        from laplacenet.models.predictions import predictions, sources_of
         from laplacenet.runtime import choose_device
 
         sources = sources_of(paths)
@@ -219,7 +220,7 @@ def label(
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
     require_numbers(size=size, steps=steps, batch_size=batch_size)
     require_prior(prior)
-    require_free(out, overwrite=overwrite)
+    require_free(out, [path, *files, truth], overwrite=overwrite)
     session = new_session(device, saves_every_s, progress)
     from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
 
@@ -233,7 +234,8 @@ def label(
         time=TimeConfig(limit_s, steps, suspects),
     )
     texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *settings]
-    folder_of = partial(new_folder, out, f"{asked.name}-labels", overwrite=overwrite)
+    inputs = [path, *files, *([] if truth is None else [truth])]
+    folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=inputs, overwrite=overwrite)
     return finish(sessions().start(asked, texts, folder_of, session))
 
 
@@ -251,7 +253,7 @@ def sessions() -> ModuleType:
     return importlib.import_module("laplacenet.labeling.session")
 
 
-def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None") -> "Session":
+def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None") -> "LabelingSession":
     from laplacenet.labeling.session import new_session as session_on
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
@@ -261,13 +263,15 @@ def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], 
     return session_on(execution, None if progress is None else progress())
 
 
-def new_folder(out: PathLike | None, name: str, *, overwrite: bool) -> RunFolder:
-    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …"""
+def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path], overwrite: bool) -> RunFolder:
+    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; never one that holds an input."""
     if out is not None:
+        require_apart(Path(out), inputs)
         return RunFolder.create(Path(out), overwrite=overwrite)
     path, number = Path("runs") / name, 2
     while not overwrite and path.exists() and any(path.iterdir()):
         path, number = Path("runs") / f"{name}-{number}", number + 1
+    require_apart(path, inputs)
     return RunFolder.create(path, overwrite=overwrite)
 
 
@@ -321,9 +325,12 @@ def require_exists(path: Path, *, what: str) -> None:
         raise InputError(f"{path}: no such folder or file ({what})")
 
 
-def require_free(out: PathLike | None, *, overwrite: bool) -> None:
-    """Refuse a folder that holds a run; `RunFolder.create` looks again, more closely."""
-    if out is not None and (Path(out) / EXPERIMENT).is_file() and not overwrite:
+def require_free(out: PathLike | None, inputs: Sequence[Path | None], *, overwrite: bool) -> None:
+    """Refuse a folder that holds a run or an input; `RunFolder.create` looks again, more closely."""
+    if out is None:
+        return
+    require_apart(Path(out), inputs)
+    if (Path(out) / EXPERIMENT).is_file() and not overwrite:
         raise InputError(f"{out}: exists already; choose another --out, or --overwrite, or --resume it")
 
 

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from laplacenet.cli.bench import bench
-from laplacenet.experiments.benchmark import GraphRow, read_records
+from laplacenet.experiments.benchmark import GraphRow, read_bench_records
 from laplacenet.runtime import InputError
 
 Done = subprocess.CompletedProcess[str]
@@ -32,7 +32,7 @@ def test_a_quick_run_prints_a_table_and_leaves_a_record(measured: tuple[Done, Pa
     assert result.returncode == 0, result.stderr
     for said in ("graph, n = 300", "graph, n = 600", "time ~ n^", "streaming", "not measured"):
         assert said in result.stdout
-    (record,) = read_records(folder)
+    (record,) = read_bench_records(folder)
     assert record.is_complete
     assert [row.n for row in record.rows["graph"] if isinstance(row, GraphRow)] == [300, 600]
     assert record.missing[0].section == "stream"

@@ -19,7 +19,7 @@ from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
-from laplacenet.experiments.presets import STARTS
+from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
@@ -44,9 +44,9 @@ def test_every_command_has_help_with_an_example(shell: Shell, command: str) -> N
     assert examples(shell.succeeds(command, "--help").out)
 
 
-def test_the_help_names_every_network_and_every_recipe(shell: Shell) -> None:
+def test_the_help_names_every_network_and_every_preset(shell: Shell) -> None:
     said = shell.succeeds("train", "--help").out
-    assert all(re.search(rf"\b{name}\b", said) for name in (*MODELS, *STARTS))
+    assert all(re.search(rf"\b{name}\b", said) for name in (*MODELS, *PRESETS))
 
 
 def test_help_does_not_wait_for_torch() -> None:

@@ -51,7 +51,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --split-key first", "give the file with --labels"),
         ("train digits --model 13cnn", "unknown model '13cnn'; choose one of 13-cnn, wrn-28-2"),
         ("train digits --model 13-cnn", "model 13-cnn cannot read inputs of shape 1×8×8"),
-        ("train digits --recipe cifar", "unknown recipe 'cifar'; choose one of digits"),
+        ("train digits --preset cifar", "unknown preset 'cifar'; choose one of digits"),
         ("train digits --set train.step=5", "unknown field 'step'; choose one of steps"),
         ("train digits --set steps=5", "unknown field 'steps'"),
         ("train digits --set train.steps", "write section.field=value"),
@@ -88,7 +88,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: s
 
 
 FRESH = {
-    "train": "data --labels --split-key --model --recipe --set --seed --out --overwrite --strict",
+    "train": "data --labels --split-key --model --preset --set --seed --out --overwrite --strict",
     "label": "pictures --labels --out --test --size --model --no-flip --steps --batch --prior --no-suspects --set"
     " --seed --strict --overwrite",
 }

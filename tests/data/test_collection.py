@@ -129,7 +129,7 @@ def test_what_is_neither_folder_nor_arrays_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no label is known; put some pictures of each class"):
         read_collection(tmp_path)
     np.save(tmp_path / "y.npy", np.array([1]))
-    with pytest.raises(InputError, match=r"give a \.csv, \.tsv or \.jsonl"):
+    with pytest.raises(InputError, match=r"give a \.csv, \.tsv, \.json or \.jsonl"):
         read_collection(tmp_path, labels=tmp_path / "y.npy")
 
 

@@ -29,6 +29,7 @@ from laplacenet.data import (
 )
 from laplacenet.data.cifar import CIFAR100, read_cifar
 from laplacenet.data.decoding import decode
+from laplacenet.data.label_files import RowLabels
 from laplacenet.data.label_vectors import read_row_labels
 from laplacenet.data.pickles import read_array_pickle
 from laplacenet.data.pictures import decode_all
@@ -153,7 +154,7 @@ def written(path: Path, content: bytes) -> Path:
 
 
 def bears_label_lists(folder: Path, content: bytes) -> None:
-    for name in ("l.csv", "l.jsonl"):
+    for name in ("l.csv", "l.jsonl", "l.json"):
         path = written(folder / name, content)
         found = or_one_line(lambda path=path: read_labels(path, IMAGES, root=folder))
         if isinstance(found, tuple):
@@ -164,10 +165,10 @@ def bears_label_lists(folder: Path, content: bytes) -> None:
 
 
 def bears_row_labels(folder: Path, content: bytes) -> None:
-    for suffix in (".csv", ".txt", ".jsonl", ".npy", ".npz"):
+    for suffix in (".csv", ".txt", ".jsonl", ".json", ".npy", ".npz"):
         path = written(folder / f"l{suffix}", content)
         found = or_one_line(lambda path=path: read_row_labels(path, 4))
-        assert found is None or (isinstance(found, list) and len(found) == 4)
+        assert found is None or (isinstance(found, RowLabels) and set(found.rows) <= set(range(4)))
 
 
 def bears_splits(folder: Path, content: bytes) -> None:

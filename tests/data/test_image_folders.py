@@ -207,7 +207,10 @@ def test_a_folder_of_grey_pictures_has_one_channel(tmp_path: Path) -> None:
     assert train_of(dataset).images.shape == (2, 1, 16, 16)
     np.testing.assert_array_equal(train_of(dataset).images[0, 0].numpy(), np.asarray(noise(seed=1).convert("L")))
     save(tmp_path / "test/a/4.png", noise(seed=4))
-    assert train_of(load_dataset(tmp_path)).images.shape == (2, 3, 16, 16)
+    dataset = load_dataset(tmp_path)
+    assert train_of(dataset).images.shape == (2, 1, 16, 16), "the pictures to learn from decide"
+    assert isinstance(dataset.test, ImageSet)
+    np.testing.assert_array_equal(dataset.test.images[1, 0].numpy(), np.asarray(noise(seed=4).convert("L")))
 
 
 def test_mini_imagenet_has_84_pixels_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 from references_experiments import record_of
 
-from laplacenet.experiments.benchmark import EpochRow, newest_side_by_side
-from laplacenet.experiments.benchmark import Record as BenchRecord
-from laplacenet.experiments.benchmark import write_record as write_bench_record
-from laplacenet.experiments.paper.claim_rules import experiment_in, headline_with_views
+from laplacenet.experiments.benchmark import BenchRecord, EpochRow, newest_side_by_side, write_bench_record
 from laplacenet.experiments.paper.claims import numbers, statements
 from laplacenet.experiments.paper.published import TABLES
-from laplacenet.experiments.paper.recipes import find_recipe
+from laplacenet.experiments.paper.recipes import experiment_in, find_recipe, headline_with_views
 from laplacenet.experiments.paper.records import Record, write_record
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_figures import comparable, error_curves, figure_4

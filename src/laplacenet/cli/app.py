@@ -25,6 +25,7 @@ from laplacenet.cli.evaluate import evaluate
 from laplacenet.cli.export import export
 from laplacenet.cli.label import label
 from laplacenet.cli.memory import keep_freed_memory
+from laplacenet.cli.methods import methods
 from laplacenet.cli.next import next as next_to_label
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
@@ -45,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, label, train, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
+for command in (demo, label, train, methods, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
     app.command()(command)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile
+from laplacenet.cli.options import Compile, Device
 
 
 def bench(
@@ -26,7 +26,7 @@ def bench(
         bool, typer.Option("--table", help="Measure nothing: print the records in --out as Markdown.")
     ] = False,
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Measure the step, the views, the pseudo-label pass and the graph at scale, each beside its rivals; and how long
     an epoch of each of the paper's variants takes (Table IX).
@@ -39,15 +39,15 @@ def bench(
       laplacenet bench --only graph --sizes 10000,100000
     """
     from laplacenet.cli.measuring import chosen_settings, measure, show
-    from laplacenet.experiments.benchmark import read_records
+    from laplacenet.experiments.benchmark import read_bench_records
     from laplacenet.reports.bench_table import markdown_tables
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
 
     if table:
-        typer.echo(markdown_tables(read_records(out)), nl=False)
+        typer.echo(markdown_tables(read_bench_records(out)), nl=False)
         return
-    execution = Execution(choose_device(device), compile=not no_compile)
+    execution = Execution(choose_device(device), compile=compile_loss)
     record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)
     show(record)
     typer.echo(f"record  {path}")

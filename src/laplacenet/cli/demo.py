@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import CheckpointEvery, Device, NoCompile, Overwrite, Settings, seconds
+from laplacenet.cli.options import CheckpointEvery, Compile, Device, Overwrite, Settings, seconds
 
 if TYPE_CHECKING:
     from laplacenet.experiments import Experiment, Outcome
@@ -22,7 +22,7 @@ def demo(
     overwrite: Overwrite = False,
     checkpoint_every: CheckpointEvery = "60s",
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Train on 1 297 handwritten digits of which 40 are labeled: LaplaceNet, and for comparison the 40 labels alone.
 
@@ -38,7 +38,7 @@ def demo(
     from laplacenet.training import Execution
 
     saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=saves_every_s)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=saves_every_s)
     outcomes = []
     for seed in range(seeds):
         pair = demo_pair(seed, settings or [])

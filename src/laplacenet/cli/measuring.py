@@ -9,15 +9,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from laplacenet.experiments.benchmark import (
+    BenchRecord,
     BenchSettings,
-    Record,
     empty_record,
     full_settings,
     measurements,
     quick_settings,
     taken,
     with_result,
-    write_record,
+    write_bench_record,
 )
 from laplacenet.reports.bench_table import COLUMNS, origin, table_lines
 from laplacenet.runtime import InputError
@@ -38,10 +38,10 @@ def chosen_settings(execution: Execution, *, quick: bool, only: str | None, size
     return settings
 
 
-def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tuple[Record, Path]:
+def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tuple[BenchRecord, Path]:
     """One measurement after another, each said when it begins and written when it ends."""
     record = empty_record(settings, execution.device)
-    write_record(record, folder)  # a folder that cannot be written to is refused before the work
+    write_bench_record(record, folder)  # a folder that cannot be written to is refused before the work
     every, began_at = measurements(settings, execution), time.perf_counter()
     with _progress() as progress:
         bar = progress.add_task("", total=len(every))
@@ -51,13 +51,13 @@ def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tupl
                 progress.console.print(f"{number}/{len(every)}  {measurement.name}", markup=False, highlight=False)
             result = taken(measurement, execution)
             record = with_result(record, measurement.section, result, elapsed_s=time.perf_counter() - began_at)
-            write_record(record, folder)
+            write_bench_record(record, folder)
             progress.advance(bar)
     record = dataclasses.replace(record, is_complete=True)
-    return record, write_record(record, folder)
+    return record, write_bench_record(record, folder)
 
 
-def show(record: Record) -> None:
+def show(record: BenchRecord) -> None:
     """The table on stdout: within the terminal, or as wide as it likes where there is none."""
     table = Table(*COLUMNS, title=origin(record), caption=f"measured in {record.elapsed_s:.0f} s")
     for line in table_lines(record):

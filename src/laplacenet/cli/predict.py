@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from laplacenet.data import Skipped
-    from laplacenet.models.predictions import Prediction, Source
+    from laplacenet.labeling.predictions import Prediction, Source
     from laplacenet.runtime import Monitor
 
 
@@ -46,7 +46,7 @@ def predict(
     from rich.console import Console
 
     from laplacenet.cli.progress import Tally
-    from laplacenet.models.predictions import sources_of
+    from laplacenet.labeling.predictions import sources_of
     from laplacenet.runtime import RunFolder, choose_device
 
     chosen_device = choose_device(device)
@@ -71,8 +71,8 @@ def loaded_judge(
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, or where it labeled embeddings its graph, ready to be asked."""
     from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
+    from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
-    from laplacenet.models.predictions import predictions
 
     if holds_graph_model(run):
         model = load_graph_model(run)

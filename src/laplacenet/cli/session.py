@@ -2,7 +2,7 @@
 
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import typer
@@ -20,7 +20,7 @@ from laplacenet.experiments import (
     resume_run,
     start_run,
 )
-from laplacenet.experiments.run_records import FINAL, remarks
+from laplacenet.experiments.run_records import FINAL, EpochRecord, remarks
 from laplacenet.reports.curves import draw_run
 from laplacenet.runtime import InputError, Interruption, RunError, RunFolder
 from laplacenet.runtime.run_folder import EXPERIMENT
@@ -48,26 +48,43 @@ def run_session(
 
     `goes_on_with` is the command that continues after an interruption, if it is not the plain one.
     """
-    is_begun, console = folder.has(EXPERIMENT), Console(stderr=True)
+    is_begun, console, name = folder.has(EXPERIMENT), Console(stderr=True), task.experiment.name
     for note in [] if is_begun else task.notes():
         warn(console, note)
-    begin = resume_run if is_begun else start_run
-    name, n_steps, n_done = task.experiment.name, task.experiment.train.steps, steps_done(folder)
+    n_steps = task.experiment.train.steps
     command = goes_on_with or f"laplacenet train --resume {shlex.quote(str(folder.path))}"
-    display = display_for(name, n_steps=n_steps, n_done=n_done, said=kinds_said(folder))
-    with Interruption() as interruption, display:
-        watch = Watch(interruption, display, limit_s=limit_s)
-        with resume_hint(folder, command):
-            for record in begin(task, folder, execution=execution, monitor=watch):
-                display.show(record)
+
+    def epochs(watch: Watch) -> Iterator[EpochRecord]:
+        begin = resume_run if is_begun else start_run
+        yield from begin(task, folder, execution=execution, monitor=watch)
         if folder.has(FINAL):
             draw_run(read_epochs(folder), folder.path / CURVES, title=name)
-            return read_outcome(folder)
+
+    with resume_hint(folder, command):
+        interruption = show_epochs(epochs, folder, title=name, n_steps=n_steps, limit_s=limit_s)
+    if folder.has(FINAL):
+        return read_outcome(folder)
     reason = "time is up" if interruption.signal is None else "interrupted"
     print_line(console, f"{reason} at step {steps_done(folder)} of {n_steps}; go on with: {command}")
     if interruption.signal is not None:
         raise typer.Exit(interruption.exit_code)
     return None
+
+
+def show_epochs(
+    epochs: Callable[[Watch], Iterator[EpochRecord]],
+    folder: RunFolder,
+    *,
+    title: str,
+    n_steps: int,
+    limit_s: float | None = None,
+) -> Interruption:
+    """Work through a run's epochs, showing each, until they end, time is up or a signal comes."""
+    display = display_for(title, n_steps=n_steps, n_done=steps_done(folder), said=kinds_said(folder))
+    with Interruption() as interruption, display:
+        for record in epochs(Watch(interruption, display, limit_s=limit_s)):
+            display.show(record)
+    return interruption
 
 
 def steps_done(folder: RunFolder) -> int:

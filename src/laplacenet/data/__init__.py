@@ -1,20 +1,24 @@
 """Images as uint8 tensors, and who may see which label."""
 
-from laplacenet.data.cache import MemoryMappedImages
-from laplacenet.data.classes import label_notes
+from laplacenet.data.classes import joined_classes, label_notes, similar_classes
 from laplacenet.data.collection import Collection, read_collection
-from laplacenet.data.dataset import Dataset, Skipped, require_images
-from laplacenet.data.embedded import two_moons
-from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, channel_statistics
+from laplacenet.data.dataset import (
+    SKIPPED,
+    Dataset,
+    Skipped,
+    Summary,
+    data_hash,
+    describe,
+    refuse_skipped,
+    require_images,
+    write_skipped,
+)
+from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, VectorSet, channel_statistics
 from laplacenet.data.judges import read_judges
 from laplacenet.data.label_entries import LIST_SUFFIXES
 from laplacenet.data.label_files import read_labels
-from laplacenet.data.load import DATASET_NAMES, load_dataset
-from laplacenet.data.skipped import SKIPPED, refuse_skipped, write_skipped
-from laplacenet.data.split_files import holds_row_numbers, read_split
-from laplacenet.data.splits import Split, balanced_split, hide_labels
-from laplacenet.data.summary import Summary, data_hash, describe
-from laplacenet.data.vectors import VectorSet
+from laplacenet.data.load import DATASET_NAMES, load_dataset, two_moons
+from laplacenet.data.splits import Split, balanced_split, hide_labels, holds_row_numbers, read_split
 
 __all__ = [
     "DATASET_NAMES",
@@ -25,7 +29,6 @@ __all__ = [
     "Collection",
     "Dataset",
     "ImageSet",
-    "MemoryMappedImages",
     "Skipped",
     "Split",
     "Summary",
@@ -36,6 +39,7 @@ __all__ = [
     "describe",
     "hide_labels",
     "holds_row_numbers",
+    "joined_classes",
     "label_notes",
     "load_dataset",
     "read_collection",
@@ -44,6 +48,7 @@ __all__ = [
     "read_split",
     "refuse_skipped",
     "require_images",
+    "similar_classes",
     "two_moons",
     "write_skipped",
 ]

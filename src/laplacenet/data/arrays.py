@@ -1,71 +1,153 @@
-"""Image data sets in one `.npz` file.
+"""Images or embeddings in one `.npz` or `.npy` file, with their labels and file names.
 
-Either `images` and `labels`, with `test_images` and `test_labels` if there is a test set, or `x_train`, `y_train`,
-`x_test` and `y_test`. Images are (n, h, w), (n, h, w, c) or (n, c, h, w) with 1 or 3 channels; where both of the last
-two would fit, the channels are taken to be last. They are uint8, or numbers from 0 to 255, or fractions from 0 to 1.
-Labels are integers from 0, −1 for unknown; without labels all are unknown. `class_names` may name the classes.
+The array is called images, x_train, embeddings, features, vectors, x or data, or is the only one; labels are called
+labels, label, y_train, y, targets or target; `class_names` may name the classes and `paths` the files that the rows
+came from; names may be in any case. A test set is called test_images, x_test or the like, with test_labels or y_test.
+
+Images are (n, h, w), (n, h, w, c) or (n, c, h, w) with 1 or 3 channels; where both of the last two would fit, the
+channels are taken to be last. They are uint8, or numbers from 0 to 255, or fractions from 0 to 1. Rows of two
+dimensions are embeddings. Labels are whole numbers from 0 or texts; −1, NaN, `None` and nothing mean unknown.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Shaped, UInt8
+from jaxtyping import Float32, Int64, Shaped, UInt8
 from torch import Tensor
 
-from laplacenet.data.dataset import Dataset
-from laplacenet.data.images import UNKNOWN, ImageSet
-from laplacenet.data.names import writable
-from laplacenet.data.npz import open_npz
+from laplacenet.data.classes import in_order, without_fractions
+from laplacenet.data.images import ImageSet, VectorSet
+from laplacenet.data.label_files import RowLabels, numbered_labels
+from laplacenet.data.label_vectors import LABEL_KEYS, named_key, read_row_labels, vector_labels
+from laplacenet.data.names import quoted, writable
+from laplacenet.data.npz import free_memory, open_npz, read_npy
 from laplacenet.runtime import InputError
 
 BLOCK = 1024
-SPELLINGS = (
-    ("images", "labels", "test_images", "test_labels"),
-    ("x_train", "y_train", "x_test", "y_test"),
-)
+ARRAY_SUFFIXES = (".npz", ".npy")
+DATA_KEYS = ("images", "x_train", "embeddings", "features", "vectors", "x", "data")
+TEST_DATA_KEYS = ("test_images", "x_test", "test_embeddings", "test_features", "test_vectors", "test_x")
+TEST_LABEL_KEYS = ("test_labels", "y_test", "test_y")
+CLASS_NAMES_KEY, PATHS_KEY = "class_names", "paths"
+BYTES_PER_ROW = 1024
+"""What a row costs at least, beside its own numbers, once it has a label, neighbors and scores."""
 
 
-def read_arrays(path: Path) -> Dataset:
-    """The data set in the `.npz` file `path`."""
+@dataclass(frozen=True)
+class ArrayKeys:
+    """What the arrays of a set may be called, the first that a file has first."""
+
+    data: tuple[str, ...] = DATA_KEYS
+    labels: tuple[str, ...] = LABEL_KEYS
+    may_be_only: bool = True
+
+
+TRAIN_KEYS = ArrayKeys()
+TEST_KEYS = ArrayKeys(TEST_DATA_KEYS, TEST_LABEL_KEYS, may_be_only=False)
+ANY_TEST_KEYS = ArrayKeys((*TEST_DATA_KEYS, *DATA_KEYS), (*TEST_LABEL_KEYS, *LABEL_KEYS))
+"""Of a file that is given as a test set: its own keys are those of a test set or of any other."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFile:
+    """The arrays that belong together in one file."""
+
+    path: Path
+    data: Shaped[np.ndarray, "..."]
+    labels: Shaped[np.ndarray, "..."] | None
+    class_names: tuple[str, ...]
+    paths: tuple[str, ...] | None
+
+    def given_labels(self, label_files: Sequence[Path] = ()) -> list[RowLabels]:
+        """The labels inside and those in the label files."""
+        n = len(self.data)
+        inside = [] if self.labels is None else [vector_labels(self.labels, n, where=self.path)]
+        given = [*inside, *(read_row_labels(path, n, self.paths) for path in label_files)]
+        return [self._named(labels) for labels in given]
+
+    def _named(self, labels: RowLabels) -> RowLabels:
+        """Where the file names its classes, numbers are positions among the names."""
+        names, entries = self.class_names, labels.entries
+        found = set(entries.labels)
+        if not names or found <= set(names):
+            return labels
+        outside = sorted(text for text in found if not text.isdecimal() or int(text) >= len(names))
+        if outside:
+            raise InputError(f"{entries.path}: label {quoted(outside[0])} is none of the {len(names)} class_names")
+        entries.labels[:] = [names[int(text)] for text in entries.labels]
+        return labels
+
+    def rows(self, labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> ImageSet | VectorSet:
+        if self.data.ndim == 2:
+            return VectorSet(finite_vectors(self.data, where=self.path), labels, class_names)
+        return ImageSet(channels_first(self.data, where=f"{self.path}: images"), labels, class_names, self.paths)
+
+
+def read_array_file(path: Path, keys: ArrayKeys = TRAIN_KEYS) -> ArrayFile:
+    """The array under the first of the keys that the file has, with what belongs to it."""
+    found = find_array_file(path, keys)
+    if found is None:
+        raise InputError(f"{path}: no images or embeddings; expected an array called {', '.join(keys.data)}")
+    return found
+
+
+def find_array_file(path: Path, keys: ArrayKeys) -> ArrayFile | None:
+    """As `read_array_file`; None where there is no such array."""
+    if path.suffix.lower() == ".npy":
+        return _checked(ArrayFile(path, read_npy(path), None, (), None))
     with open_npz(path) as arrays:
-        content = {key: arrays[key] for spelling in SPELLINGS for key in spelling if key in arrays}
-        names = arrays.get("class_names")
-    train_images, train_labels, test_images, test_labels = _spelling(content, path)
-    images, labels = _read_pair(content, train_images, train_labels, where=path)
-    test = _read_pair(content, test_images, test_labels, where=path) if test_images in content else None
-    largest = max(int(part.max()) for part in ([labels] if test is None else [labels, test[1]]))
-    class_names = class_names_of(names, largest + 1, where=path)
-    try:
-        train_set = ImageSet(images, labels, class_names)
-        test_set = None if test is None else ImageSet(*test, class_names)
-        return Dataset(train_set, test_set, path.stem)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        label_key, paths_key = named_key(list(arrays), keys.labels), named_key(list(arrays), (PATHS_KEY,))
+        others = [key for key in arrays if key not in (label_key, paths_key, CLASS_NAMES_KEY)]
+        key = named_key(others, keys.data) or (others[0] if keys.may_be_only and len(others) == 1 else None)
+        if key is None:
+            return None
+        names = arrays.get(CLASS_NAMES_KEY)
+        class_names = () if names is None else _texts(names, where=f"{path}: {CLASS_NAMES_KEY}")
+        data, labels = arrays[key], None if label_key is None else arrays[label_key]
+        paths = None
+        # of a test set beside the rows that are named, nothing is known
+        if paths_key is not None and data.ndim and len(arrays[paths_key]) == len(data):
+            paths = _texts(arrays[paths_key], where=f"{path}: {paths_key}")
+    return _checked(ArrayFile(path, data, labels, class_names, paths))
 
 
-def _spelling(content: dict[str, Any], path: Path) -> tuple[str, str, str, str]:
-    for spelling in SPELLINGS:
-        if spelling[0] in content:
-            return spelling
-    accepted = " or ".join(", ".join(spelling) for spelling in SPELLINGS)
-    raise InputError(f"{path}: no images; expected arrays named {accepted}")
-
-
-def _read_pair(
-    content: dict[str, Any], images_key: str, labels_key: str, *, where: Path
-) -> tuple[UInt8[Tensor, "n c h w"], Int64[Tensor, " n"]]:
-    images = channels_first(content[images_key], where=f"{where}: {images_key}")
-    if labels_key not in content:
-        return images, torch.full((len(images),), UNKNOWN)
-    labels = content[labels_key]
-    if not np.issubdtype(labels.dtype, np.integer) or labels.size != len(images) or len(labels) != len(images):
+def _checked(file: ArrayFile) -> ArrayFile:
+    path, data = file.path, file.data
+    if data.ndim == 0 or len(data) == 0:
+        raise InputError(f"{path}: holds no rows; its array is {data.dtype} {data.shape}")
+    needed = len(data) * BYTES_PER_ROW
+    if needed > free_memory():
+        gibibytes = 2**30
         raise InputError(
-            f"{where}: {labels_key} must be {len(images)} integers, one for each image;"
-            f" got {labels.dtype} {labels.shape}"
+            f"{path}: {len(data)} rows need at least {needed / gibibytes:.1f} GiB of memory,"
+            f" {free_memory() / gibibytes:.1f} are free; give fewer rows"
         )
-    return images, torch.from_numpy(labels.reshape(-1).astype(np.int64))
+    if file.paths is not None and len(set(file.paths)) < len(file.paths):
+        raise InputError(f"{path}: its paths must differ from one another")
+    if len(set(file.class_names)) < len(file.class_names):
+        raise InputError(f"{path}: its class_names must differ from one another")
+    return file
+
+
+def read_arrays(path: Path) -> tuple[ImageSet | VectorSet, ImageSet | VectorSet | None]:
+    """The train set in the file and the test set, if there is one; both have all classes that either has labels of."""
+    train = read_array_file(path)
+    test = None if path.suffix.lower() == ".npy" else find_array_file(path, TEST_KEYS)
+    parts = [train] if test is None else [train, test]
+    given = [part.given_labels() for part in parts]
+    labels = without_fractions(
+        {text for labels in given for one in labels for text in one.entries.labels}, where=str(path)
+    )
+    known = {text for text in labels.values() if text is not None}
+    class_names = train.class_names if known <= set(train.class_names) else in_order(known)
+    sets = [
+        part.rows(numbered_labels(labels, len(part.data), class_names, where=str(path))[0], class_names)
+        for part, labels in zip(parts, given, strict=True)
+    ]
+    return sets[0], sets[1] if test is not None else None
 
 
 def channels_first(images: Shaped[np.ndarray, "..."], *, where: str) -> UInt8[Tensor, "n c h w"]:
@@ -99,9 +181,19 @@ def _as_bytes(images: Shaped[np.ndarray, "..."], *, where: str) -> Shaped[np.nda
     return pixels
 
 
-def class_names_of(names: Shaped[np.ndarray, "..."] | None, n_labels: int, *, where: Path) -> tuple[str, ...]:
-    if names is None:
-        return tuple(str(number) for number in range(n_labels))
-    if names.ndim != 1 or names.dtype.kind != "U":
-        raise InputError(f"{where}: class_names must be a list of texts; got {names.dtype} {names.shape}")
-    return tuple(writable(str(name)) for name in names)
+def _texts(texts: Shaped[np.ndarray, "..."], *, where: str) -> tuple[str, ...]:
+    if texts.ndim != 1 or texts.dtype.kind != "U":
+        raise InputError(f"{where} must be a list of texts; got {texts.dtype} {texts.shape}")
+    return tuple(writable(text) for text in texts.tolist())
+
+
+def finite_vectors(array: Shaped[np.ndarray, "n d"], *, where: Path) -> Float32[Tensor, "n d"]:
+    if array.dtype.kind not in "uif" or array.size == 0:
+        raise InputError(f"{where}: embeddings are numbers, a row for each point; got {array.dtype} {array.shape}")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is named below
+        vectors = torch.from_numpy(array.astype(np.float32))
+    is_finite = vectors.isfinite().all(dim=1)
+    if not bool(is_finite.all()):
+        row = int(torch.nonzero(~is_finite)[0])
+        raise InputError(f"{where}: row {row} of the embeddings holds NaN or infinity; {int((~is_finite).sum())} do")
+    return vectors

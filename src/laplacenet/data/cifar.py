@@ -13,9 +13,9 @@ from jaxtyping import UInt8
 
 from laplacenet.data.dataset import Dataset
 from laplacenet.data.download import download
+from laplacenet.data.files import read_regular
 from laplacenet.data.images import ImageSet
 from laplacenet.data.pickles import read_array_pickle
-from laplacenet.data.regular_files import read_regular
 from laplacenet.runtime import InputError
 
 N_PIXELS = 3 * 32 * 32

@@ -1,7 +1,9 @@
-"""Labels as people write them: which of them mean "unknown", in which order the classes stand, what is odd of them."""
+"""Labels as people write them: which mean "unknown", in which order the classes stand, what is odd about them."""
 
 import re
-from collections.abc import Collection, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 from jaxtyping import Int64
@@ -28,27 +30,57 @@ def in_order(labels: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def without_fractions(labels: Sequence[str | None], *, where: str) -> list[str | None]:
+def without_fractions(labels: Iterable[str], *, where: str) -> dict[str, str | None]:
     """Where all are whole numbers: `3.0`, which spreadsheets make of 3, as `3`; −1 as unknown; less is refused."""
-    found = [None if label is None else _WHOLE_NUMBER.fullmatch(label) for label in labels]
-    if not all(label is None or number for label, number in zip(labels, found, strict=True)):
-        return list(labels)
-    numbers = [None if number is None else number[1] for number in found]
-    for number in numbers:
-        if number is not None and int(number) < UNKNOWN:
+    numbers = {label: _WHOLE_NUMBER.fullmatch(label) for label in labels}
+    if not all(numbers.values()):
+        return {label: label for label in numbers}
+    spelled = {label: number[1] for label, number in numbers.items() if number}
+    for number in spelled.values():
+        if int(number) < UNKNOWN:
             raise InputError(f"{where}: label {number}; numbers are 0 and above, -1 for unknown")
-    return [None if number is None or int(number) == UNKNOWN else number for number in numbers]
+    return {label: None if int(number) == UNKNOWN else number for label, number in spelled.items()}
 
 
 def numbered(
-    labels: Sequence[str | None], class_names: tuple[str, ...] = (), *, where: str
+    labels: Sequence[str | None],
+    class_names: tuple[str, ...] = (),
+    *,
+    merge_similar_classes: bool = False,
+    where: str,
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
     """The labels as numbers, −1 for none, and the names of the classes: those given if they include every label."""
-    labels = without_fractions(labels, where=where)
-    given = {label for label in labels if label is not None}
+    counts = Counter(label for label in labels if label is not None)
+    spelled = without_fractions(counts, where=where)
+    if merge_similar_classes:
+        joined = joined_classes(counts)
+        spelled = {label: joined.get(name or "", name) for label, name in spelled.items()}
+    given = {name for name in spelled.values() if name is not None}
     names = class_names if given <= set(class_names) else in_order(given)
     number = {name: position for position, name in enumerate(names)}
-    return torch.tensor([UNKNOWN if label is None else number[label] for label in labels], dtype=torch.int64), names
+    of_label = {label: UNKNOWN if name is None else number[name] for label, name in spelled.items()}
+    numbers = [UNKNOWN if label is None else of_label[label] for label in labels]
+    return torch.tensor(numbers, dtype=torch.int64), names
+
+
+def similar_classes(counts: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """Groups of class names that differ only in case, spaces or accents, the most frequent of each group first."""
+    groups: dict[str, list[str]] = {}
+    for name in counts:
+        groups.setdefault(_plain(name), []).append(name)
+    several = [group for group in groups.values() if len(group) > 1]
+    return [tuple(sorted(group, key=lambda name: (-counts[name], name))) for group in several]
+
+
+def joined_classes(counts: Mapping[str, int]) -> dict[str, str]:
+    """The name that each class takes when similar ones are merged: that of the most frequent."""
+    return {name: group[0] for group in similar_classes(counts) for name in group}
+
+
+def _plain(name: str) -> str:
+    """Without case, spaces and accents."""
+    apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+    return "".join(sign for sign in apart if not unicodedata.combining(sign) and not sign.isspace())
 
 
 def label_notes(labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> list[str]:
@@ -65,7 +97,16 @@ def label_notes(labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> li
     once = [name for name, n in zip(class_names, n_given, strict=True) if n == 1]
     if once:
         notes.append(f"one label only is given of class {_first(once)}")
-    return notes
+    return notes + similar_notes(dict(zip(class_names, n_given, strict=True)))
+
+
+def similar_notes(counts: Mapping[str, int]) -> list[str]:
+    """A line for each group of classes that may be one class written in two ways."""
+    return [
+        " and ".join(f"{quoted(name)} ({counts[name]})" for name in group)
+        + " differ only in case, spaces or accents; they are kept apart unless similar classes are merged"
+        for group in similar_classes(counts)
+    ]
 
 
 def _first(names: list[str]) -> str:

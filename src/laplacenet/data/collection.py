@@ -1,46 +1,58 @@
-"""One's own pictures or embeddings with the few labels that they have: a folder, a folder and a list, or arrays."""
+"""One's own pictures or embeddings with the few labels that they have: a folder, a folder and lists, or arrays.
+
+This is the one reader of picture folders: `read_picture_folder` gives the pictures to learn from and, where they are
+asked for, those to test on. All pictures come out square and of one size: the shorter side is scaled, the middle is
+kept. Unless a size is given, pictures that all have one square size of at most 96 keep it; otherwise the size is the
+median shorter side, cut down to a multiple of 8 and to 96 at most. A folder with only grey pictures has one channel.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import torch
-from jaxtyping import Float32, Int64, Shaped
+from jaxtyping import Int64
 from torch import Tensor
 
-from laplacenet.data.arrays import channels_first, class_names_of
+from laplacenet.data.arrays import ARRAY_SUFFIXES, TRAIN_KEYS, ArrayKeys, read_array_file
 from laplacenet.data.classes import label_notes, numbered
 from laplacenet.data.dataset import Skipped
-from laplacenet.data.folders import TEST, TRAIN, class_of, names_of, nothing_found
-from laplacenet.data.images import ImageSet
-from laplacenet.data.label_files import labels_by_name
-from laplacenet.data.label_vectors import LABEL_KEYS, named_key, numbered_rows, read_row_labels, vector_labels
-from laplacenet.data.npz import open_npz, read_npy
-from laplacenet.data.pictures import SILENCE, decode_all, default_size, is_grey, require_size
-from laplacenet.data.vectors import VectorSet
-from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.data.images import ImageSet, VectorSet
+from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
+from laplacenet.data.names import in_one_line
+from laplacenet.data.pictures import SILENCE, decode_all, default_size, is_grey, one_channel, require_size
+from laplacenet.data.walking import (
+    TEST,
+    TRAIN,
+    FolderParts,
+    PictureFile,
+    class_of,
+    find_pictures,
+    nothing_found,
+    parted,
+)
 from laplacenet.runtime import InputError, Monitor
-
-DATA_KEYS = ("images", "x_train", "embeddings", "features", "vectors", "x", "data")
-CLASS_NAMES_KEY = "class_names"
-ARRAY_SUFFIXES = (".npz", ".npy")
-HELD_OUT = (TEST, "val", "valid", "validation")
 
 
 @dataclass(frozen=True, eq=False)
 class Collection:
     """What is to be labeled, and what is known of it.
 
-    `rows` carry the given labels (−1 = unknown) and the classes; `names` are paths below the folder `root`, or `row 17`
-    where `root` is a file of arrays. `skipped` are the files that could not be read, `notes` what should be said.
+    `rows` carry the given labels (−1 = unknown) and the classes; `file_names` are paths below the folder `root`, or
+    what the array file `root` says that its rows came from. `skipped` are the files that could not be read, `notes`
+    what should be said.
     """
 
     rows: ImageSet | VectorSet
-    names: tuple[str, ...]
+    file_names: tuple[str, ...] | None
     root: Path
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The file names; `row 17` where there are none."""
+        return tuple(f"row {row}" for row in range(len(self.rows))) if self.file_names is None else self.file_names
 
     @property
     def labels(self) -> Int64[Tensor, " n"]:
@@ -54,12 +66,26 @@ class Collection:
         return len(self.rows)
 
 
+@dataclass(frozen=True)
+class ReadingOptions:
+    """`size` is the side in pixels to which pictures of a folder are brought; the folder `leave_out` is not read.
+
+    With `merge_similar_classes`, class names that differ only in case, spaces or accents are one class, by the name
+    that most labels have.
+    """
+
+    size: int | None = None
+    leave_out: Path | None = None
+    merge_similar_classes: bool = False
+
+
 def read_collection(
     pictures: str | Path,
     *,
-    labels: str | Path | None = None,
+    labels: LabelFiles = None,
     size: int | None = None,
     leave_out: Path | None = None,
+    merge_similar_classes: bool = False,
     monitor: Monitor = SILENCE,
 ) -> Collection:
     """A folder of pictures, or an `.npz` or `.npy` file of images or embeddings, with its labels.
@@ -67,23 +93,21 @@ def read_collection(
     Without a label file, a folder's sub-folders are the classes; pictures outside any, or in one called unlabeled,
     unlabelled, unknown, unsorted, unclassified, unannotated, nolabel, tolabel or todo (in any case, `_`, `-` and spaces
     aside, at any depth) are unknown. Below a `train/` folder its sub-folders are the classes; `test/`, `val/`, `valid/`
-    and `validation/` beside it are then left out. With a label file (see `read_labels`) folders have no meaning.
+    and `validation/` beside it are then left out. With label files (see `read_labels`) folders have no meaning.
 
-    Arrays are called images, x_train, embeddings, features, vectors, x or data, or are the only one; labels are called
-    labels, label, y_train, y, targets or target, or come in a label file: `.npy`, `.npz`, or a text with one label a
-    line or with row numbers (from 0) and labels. −1, NaN, None and nothing mean unknown.
-
-    `size` is the side in pixels to which pictures of a folder are brought; the folder `leave_out` is not read.
+    What the arrays of a file are called is told in `laplacenet.data.arrays`. Labels inside the file and those in label
+    files add up: `.npy`, `.npz`, a text with one label a line, or tables of row numbers (from 0) or file names and
+    labels. −1, NaN, None and nothing mean unknown. `ReadingOptions` tells the rest.
     """
-    path = Path(pictures).expanduser()
-    label_file = None if labels is None else Path(labels).expanduser()
+    path, label_files = Path(pictures).expanduser(), label_paths(labels)
+    options = ReadingOptions(size, leave_out, merge_similar_classes)
     require_size(size)
     if path.is_dir():
-        collection = _read_folder(path, label_file, size=size, leave_out=leave_out, monitor=monitor)
+        collection, _ = read_picture_folder(path, label_files, options, monitor=monitor)
     elif path.suffix.lower() in ARRAY_SUFFIXES:
         if size is not None:
             raise InputError(f"size {size} given for {path}; only the pictures of a folder can be brought to a size")
-        collection = read_array_collection(path, label_file, DATA_KEYS, LABEL_KEYS)
+        collection = read_array_collection(path, label_files, merge_similar_classes=merge_similar_classes)
     else:
         what = "not something that can be labeled" if path.exists() else "no such folder or file"
         raise InputError(f"{path}: {what}; give a folder of pictures, or an .npz or .npy file of images or embeddings")
@@ -95,91 +119,103 @@ def read_collection(
     return collection
 
 
-def _read_folder(
-    folder: Path, label_file: Path | None, *, size: int | None, leave_out: Path | None, monitor: Monitor
-) -> Collection:
-    files, skipped = find_pictures(folder, leave_out=leave_out)
-    notes: list[str] = []
-    if label_file is None and (folder / TRAIN).is_dir():
-        n_found = len(files)
-        files = [file for file in files if file.parts[0].lower() not in HELD_OUT]
-        if len(files) < n_found:
-            notes.append(f"{n_found - len(files)} pictures in {', '.join(HELD_OUT)} folders are left out")
-    if not files:
+def read_picture_folder(
+    folder: Path,
+    label_files: Sequence[Path] = (),
+    options: ReadingOptions | None = None,
+    *,
+    with_test: bool = False,
+    monitor: Monitor = SILENCE,
+) -> tuple[Collection, ImageSet | None]:
+    """The pictures to learn from and, with `with_test`, those below `test/`; both have the same size and channels."""
+    options = options or ReadingOptions()
+    files, skipped = find_pictures(folder, leave_out=options.leave_out)
+    parts = FolderParts(tuple(files), (), 0, 0) if label_files else parted(folder, files)
+    if not parts.train:
         raise InputError(nothing_found(folder, skipped))
     # before the pictures, which take their time: a list that cannot be right is refused at once
-    labels, class_names = collected_labels(files, folder, label_file, skipped=skipped)
-    images, kept, unreadable = decode_all(files, size=size or default_size(files), monitor=monitor)
+    labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped, options=options)
+    test_labels = _test_labels(parts, folder, class_names) if with_test else None
+    images, kept, unreadable = decode_all(parts.train, size=options.size or default_size(parts.train), monitor=monitor)
     skipped += unreadable
     if not kept:
         raise InputError(nothing_found(folder, skipped))
-    n_lost = int((labels >= 0).sum() - (labels[kept] >= 0).sum())
-    notes += [f"{n_lost} labels are of pictures that could not be read"] if n_lost else []
     images = images[:, :1].contiguous() if is_grey(images) else images
-    names = names_of(files, kept)
+    names = names_of(parts.train, kept)
     rows = ImageSet(images, labels[kept], class_names, names)
-    return Collection(rows, names, folder, tuple(skipped), (*notes, *label_notes(rows.labels, class_names)))
+    test, test_skipped = None, list[Skipped]()
+    if test_labels is not None and parts.test:
+        test, test_skipped = _read_test(parts.test, test_labels, rows, monitor=monitor)
+    notes = (*_lost(parts, labels, kept, with_test=with_test), *label_notes(rows.labels, class_names))
+    return Collection(rows, names, folder, (*skipped, *test_skipped), notes), test
 
 
 def collected_labels(
-    files: Sequence[PictureFile], folder: Path, label_file: Path | None, *, skipped: Sequence[Skipped]
+    parts: FolderParts,
+    folder: Path,
+    label_files: Sequence[Path],
+    *,
+    skipped: Sequence[Skipped],
+    options: ReadingOptions | None = None,
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """By the list if there is one, else by sub-folder."""
-    if label_file is not None:
-        if label_file.suffix.lower() in ARRAY_SUFFIXES:
-            raise InputError(f"{label_file}: pictures have names, not row numbers; give a .csv, .tsv or .jsonl file")
-        names = tuple(file.name for file in files)
-        return labels_by_name(label_file, names, (), root=folder, skipped=[file.path for file in skipped])
-    if not (folder / TRAIN).is_dir():
-        return numbered([class_of(file) for file in files], where=str(folder))
-    classes = [class_of(file, n_above=1) if file.parts[0] == TRAIN else None for file in files]
-    return numbered(classes, where=str(folder))
+    """By the label files if there are any, else by sub-folder."""
+    merges = options is not None and options.merge_similar_classes
+    if not label_files:
+        classes = [_class_below(file, parts) for file in parts.train]
+        return numbered(classes, merge_similar_classes=merges, where=str(folder))
+    for path in label_files:
+        if path.suffix.lower() in ARRAY_SUFFIXES:
+            raise InputError(f"{path}: pictures have names, not row numbers; give a .csv, .tsv, .json or .jsonl file")
+    names = [file.name for file in parts.train]
+    given = labels_by_name(label_files, names, root=folder, skipped=[file.path for file in skipped])
+    return numbered_labels(given, len(names), merge_similar_classes=merges, where=str(label_files[0]))
+
+
+def _class_below(file: PictureFile, parts: FolderParts) -> str | None:
+    """Beside a `train` folder nothing has a class."""
+    return class_of(file, n_above=parts.n_above) if not parts.n_above or file.parts[0] == TRAIN else None
+
+
+def _test_labels(parts: FolderParts, folder: Path, class_names: tuple[str, ...]) -> Int64[Tensor, " m"]:
+    labels, found = numbered([class_of(file, n_above=1) for file in parts.test], class_names, where=str(folder))
+    if found != class_names and parts.test:
+        name = next(name for name in found if name not in class_names)
+        raise InputError(f"{folder / TEST}/{in_one_line(name)}: a class without pictures in {folder / TRAIN}")
+    return labels
+
+
+def _read_test(
+    files: Sequence[PictureFile], labels: Int64[Tensor, " m"], train: ImageSet, *, monitor: Monitor
+) -> tuple[ImageSet | None, list[Skipped]]:
+    n_channels, height, width = train.images.shape[1:]
+    images, kept, skipped = decode_all(files, size=(width, height), monitor=monitor)
+    if not kept:
+        return None, skipped
+    images = one_channel(images) if n_channels == 1 else images
+    return ImageSet(images, labels[kept], train.class_names, names_of(files, kept), train.statistics), skipped
+
+
+def _lost(parts: FolderParts, labels: Int64[Tensor, " n"], kept: list[int], *, with_test: bool) -> list[str]:
+    """What was there but is not used."""
+    n_left_out = parts.n_held_out + (0 if with_test else len(parts.test))
+    notes = [f"{n_left_out} pictures in test, val, valid, validation folders are left out"] if n_left_out else []
+    n_lost = int((labels >= 0).sum() - (labels[kept] >= 0).sum())
+    return notes + ([f"{n_lost} labels are of pictures that could not be read"] if n_lost else [])
+
+
+def names_of(pictures: Sequence[PictureFile], kept: Sequence[int]) -> tuple[str, ...]:
+    return tuple(pictures[row].name for row in kept)
 
 
 def read_array_collection(
-    path: Path, label_file: Path | None, data_keys: tuple[str, ...], label_keys: tuple[str, ...]
+    path: Path, label_files: Sequence[Path] = (), keys: ArrayKeys = TRAIN_KEYS, *, merge_similar_classes: bool = False
 ) -> Collection:
-    """The array under the first of `data_keys` that the file has, with its labels."""
-    array, vector, class_names = _read_array_file(path, data_keys, label_keys)
-    if array.ndim == 0 or len(array) == 0:
-        raise InputError(f"{path}: holds no rows; its array is {array.dtype} {array.shape}")
-    n, where = len(array), str(label_file or path)
-    if label_file is not None:
-        labels = read_row_labels(label_file, n)
-    else:
-        labels = [None] * n if vector is None else vector_labels(vector, n, where=where)
-    numbers, class_names = numbered_rows(labels, class_names, where=where)
-    names = tuple(f"row {row}" for row in range(n))
-    if array.ndim == 2:
-        rows: ImageSet | VectorSet = VectorSet(finite_vectors(array, where=path), numbers, class_names)
-    else:
-        rows = ImageSet(channels_first(array, where=str(path)), numbers, class_names)
-    return Collection(rows, names, path, (), tuple(label_notes(numbers, class_names)))
-
-
-def _read_array_file(
-    path: Path, data_keys: tuple[str, ...], label_keys: tuple[str, ...]
-) -> tuple[Shaped[np.ndarray, "..."], Shaped[np.ndarray, "..."] | None, tuple[str, ...]]:
-    """The data, the labels beside them if there are any, and the names of the classes."""
-    if path.suffix.lower() == ".npy":
-        return read_npy(path), None, ()
-    with open_npz(path) as arrays:
-        label_key, class_names = named_key(list(arrays), label_keys), arrays.get(CLASS_NAMES_KEY)
-        others = [key for key in arrays if key not in (label_key, CLASS_NAMES_KEY)]
-        key = named_key(others, data_keys) or (others[0] if len(others) == 1 else None)
-        if key is None:
-            raise InputError(f"{path}: no images or embeddings; expected an array called {', '.join(data_keys)}")
-        data, labels = arrays[key], None if label_key is None else arrays[label_key]
-    return data, labels, () if class_names is None else class_names_of(class_names, 0, where=path)
-
-
-def finite_vectors(array: Shaped[np.ndarray, "n d"], *, where: Path) -> Float32[Tensor, "n d"]:
-    if array.dtype.kind not in "uif" or array.size == 0:
-        raise InputError(f"{where}: embeddings are numbers, a row for each point; got {array.dtype} {array.shape}")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite and is named below
-        vectors = torch.from_numpy(array.astype(np.float32))
-    is_finite = vectors.isfinite().all(dim=1)
-    if not bool(is_finite.all()):
-        row = int(torch.nonzero(~is_finite)[0])
-        raise InputError(f"{where}: row {row} of the embeddings holds NaN or infinity; {int((~is_finite).sum())} do")
-    return vectors
+    """The array that the file has under one of the keys, with the labels inside and those of the label files."""
+    file = read_array_file(path, keys)
+    given = file.given_labels(label_files)
+    where = str(label_files[0] if label_files else path)
+    labels, class_names = numbered_labels(
+        given, len(file.data), file.class_names, merge_similar_classes=merge_similar_classes, where=where
+    )
+    rows = file.rows(labels, class_names)
+    return Collection(rows, file.paths, path, (), tuple(label_notes(labels, class_names)))

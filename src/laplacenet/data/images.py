@@ -1,11 +1,11 @@
-"""Images as one uint8 tensor, what is known of their labels, and the channel statistics that normalize them."""
+"""Rows to learn from: images as one uint8 tensor, or vectors, with what is known of their labels."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
 from laplacenet.runtime import InputError
@@ -99,6 +99,33 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @property
+    def n_classes(self) -> int:
+        """C, counting classes of which no label is known."""
+        return len(self.class_names)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSet:
+    """Finite float32 vectors, their labels (−1 = unknown) and the names of the classes."""
+
+    vectors: Float32[Tensor, "n d"]
+    labels: Int64[Tensor, " n"]
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        vectors: object = self.vectors
+        if not isinstance(vectors, Tensor) or vectors.dtype != torch.float32 or vectors.ndim != 2:
+            raise InputError(f"vectors must be a float32 tensor (n, d); got {describe_value(vectors)}")
+        if vectors.numel() == 0:
+            raise InputError(f"no vectors: the tensor has shape {tuple(vectors.shape)}")
+        if not bool(vectors.isfinite().all()):
+            raise InputError("vectors must be finite; some hold NaN or infinity")
+        require_labels(self.labels, n=len(vectors), class_names=self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
 
     @property
     def n_classes(self) -> int:

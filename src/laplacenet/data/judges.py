@@ -10,34 +10,25 @@ from jaxtyping import Int64, UInt8
 from PIL import Image
 from torch import Tensor
 
-from laplacenet.data.collection import (
-    ARRAY_SUFFIXES,
-    DATA_KEYS,
-    Collection,
-    collected_labels,
-    read_array_collection,
-)
+from laplacenet.data.arrays import ANY_TEST_KEYS, ARRAY_SUFFIXES
+from laplacenet.data.collection import Collection, collected_labels, names_of, read_array_collection
 from laplacenet.data.dataset import row_shape
 from laplacenet.data.decoding import fitted
-from laplacenet.data.folders import names_of, nothing_found
-from laplacenet.data.images import UNKNOWN, ImageSet
+from laplacenet.data.images import UNKNOWN, ImageSet, VectorSet
 from laplacenet.data.label_entries import LIST_SUFFIXES
-from laplacenet.data.label_files import labels_by_name
-from laplacenet.data.label_vectors import LABEL_KEYS, numbered_rows, read_row_labels
+from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
+from laplacenet.data.label_vectors import read_row_labels
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.npz import read_npy
 from laplacenet.data.pictures import SILENCE, decode_all, one_channel
-from laplacenet.data.vectors import VectorSet
-from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.data.walking import FolderParts, PictureFile, find_pictures, nothing_found, parted
 from laplacenet.runtime import InputError, Monitor
 
-TEST_DATA_KEYS = ("test_images", "x_test", "test_embeddings", "test_features", "test_vectors", "test_x", *DATA_KEYS)
-TEST_LABEL_KEYS = ("test_labels", "y_test", "test_y", *LABEL_KEYS)
 N_CLASSES_SHOWN = 5
 
 
 def read_judges(
-    test: str | Path, collection: Collection, *, labels: str | Path | None = None, monitor: Monitor = SILENCE
+    test: str | Path, collection: Collection, *, labels: LabelFiles = None, monitor: Monitor = SILENCE
 ) -> Collection:
     """The rows that `test` gives a label, numbered as the collection's classes are.
 
@@ -47,13 +38,13 @@ def read_judges(
     does not have is refused.
     """
     path = Path(test).expanduser()
-    label_file = None if labels is None else Path(labels).expanduser()
+    label_files = label_paths(labels)
     if path.is_dir():
-        return _judging_pictures(path, collection, label_file, monitor=monitor)
-    if label_file is None and labels_own_rows(path):
+        return _judging_pictures(path, collection, label_files, monitor=monitor)
+    if not label_files and labels_own_rows(path):
         return _judging_rows(path, collection)
     if path.suffix.lower() in ARRAY_SUFFIXES:
-        return _judging_arrays(path, collection, label_file)
+        return _judging_arrays(path, collection, label_files)
     what = "not something to test with" if path.exists() else "no such folder or file"
     raise InputError(f"{path}: {what}; give a folder of pictures, an .npz or .npy file, or a label file")
 
@@ -64,14 +55,16 @@ def labels_own_rows(test: Path) -> bool:
     return suffix in LIST_SUFFIXES or (suffix == ".npy" and read_npy(test).ndim == 1)
 
 
-def _judging_pictures(folder: Path, collection: Collection, label_file: Path | None, *, monitor: Monitor) -> Collection:
+def _judging_pictures(folder: Path, collection: Collection, label_files: list[Path], *, monitor: Monitor) -> Collection:
     if not isinstance(collection.rows, ImageSet):
         raise InputError(f"{folder}: pictures cannot judge embeddings; give an .npz or .npy file of embeddings")
     files, skipped = find_pictures(folder)
     if not files:
         raise InputError(nothing_found(folder, skipped))
-    labels, class_names = collected_labels(files, folder, label_file, skipped=skipped)
-    labels = _renumbered(labels, class_names, collection, where=label_file or folder)
+    parts = FolderParts(tuple(files), (), 0, 0) if label_files else parted(folder, files)
+    labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped)
+    files = list(parts.train)
+    labels = _renumbered(labels, class_names, collection, where=label_files[0] if label_files else folder)
     judges, notes = _fair(labels, _is_given(files, collection), where=folder)
     files, labels = [files[row] for row in judges], labels[judges]
     n_channels, height, width = row_shape(collection.rows)
@@ -89,9 +82,9 @@ def _judging_pictures(folder: Path, collection: Collection, label_file: Path | N
     return Collection(rows, names, folder, (*skipped, *unreadable), notes)
 
 
-def _judging_arrays(path: Path, collection: Collection, label_file: Path | None) -> Collection:
-    found = read_array_collection(path, label_file, TEST_DATA_KEYS, TEST_LABEL_KEYS)
-    labels = _renumbered(found.labels, found.class_names, collection, where=label_file or path)
+def _judging_arrays(path: Path, collection: Collection, label_files: list[Path]) -> Collection:
+    found = read_array_collection(path, label_files, ANY_TEST_KEYS)
+    labels = _renumbered(found.labels, found.class_names, collection, where=label_files[0] if label_files else path)
     judges, notes = _fair(labels, torch.zeros(len(labels), dtype=torch.bool), where=path)
     names, labels = tuple(found.names[row] for row in judges), labels[judges]
     shape, wanted = row_shape(found.rows), row_shape(collection.rows)
@@ -105,11 +98,12 @@ def _judging_arrays(path: Path, collection: Collection, label_file: Path | None)
 
 
 def _judging_rows(path: Path, collection: Collection) -> Collection:
-    if isinstance(collection.rows, ImageSet) and collection.rows.names is not None:
-        skipped = [file.path for file in collection.skipped]
-        labels, class_names = labels_by_name(path, collection.names, (), root=collection.root, skipped=skipped)
+    n, skipped = len(collection), [file.path for file in collection.skipped]
+    if collection.root.is_dir() and collection.file_names is not None:
+        given = labels_by_name([path], collection.file_names, root=collection.root, skipped=skipped)
     else:
-        labels, class_names = numbered_rows(read_row_labels(path, len(collection)), (), where=str(path))
+        given = [read_row_labels(path, n, collection.file_names)]
+    labels, class_names = numbered_labels(given, n, where=str(path))
     labels = _renumbered(labels, class_names, collection, where=path)
     judges, notes = _fair(labels, collection.labels >= 0, where=path)
     names, labels, rows = tuple(collection.names[row] for row in judges), labels[judges], collection.rows

@@ -1,92 +1,211 @@
-"""Lines that give something a label, as CSV, TSV or JSON lines have them; what a name means is asked of a `Finder`."""
+"""Label files as tables or JSON: which line gives which name which label. What a name means, a `Finder` knows.
+
+CSV, TSV (also with semicolons), JSON lines, a JSON list, and Label Studio's exports (CSV, JSON and JSON-MIN) are read.
+A heading may stand anywhere, so files that were joined end to end are read part by part.
+"""
 
 import itertools
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import unquote
 
 from laplacenet.data.classes import known_label
 from laplacenet.data.decoding import SUFFIXES
+from laplacenet.data.files import SEPARATORS, read_text, split_rows
 from laplacenet.data.names import in_one_line, quoted
-from laplacenet.data.tables import SEPARATORS, read_text, split_rows
 from laplacenet.runtime import InputError
+from laplacenet.runtime.csv_files import unescaped
 
 FILE_HEADINGS = (
     *("path", "file", "filename", "file_name", "filepath", "file_path"),
     *("image", "image_path", "picture", "photo", "name"),
 )
 NAME_HEADINGS = (*FILE_HEADINGS, "row", "index", "id", "image_id")
-LABEL_HEADINGS = ("label", "labels", "class", "class_name", "category", "target", "y")
+LABEL_HEADINGS = ("label", "labels", "class", "class_name", "category", "target", "y", "choice", "choices")
 JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
-LIST_SUFFIXES = (".csv", ".tsv", ".txt", *JSON_LINES_SUFFIXES)
+JSON_SUFFIX = ".json"
+LIST_SUFFIXES = (".csv", ".tsv", ".txt", JSON_SUFFIX, *JSON_LINES_SUFFIXES)
 N_SAMPLED = 100
 N_KEYS_SHOWN = 6
+# as headings are written: what a row must hold to be looked at as one
+_LABEL_WORDS = frozenset(
+    spelling for word in LABEL_HEADINGS for spelling in (word, word.capitalize(), word.upper(), f" {word}")
+)
+_JSON_LIST = re.compile(r"\s*\[\s*[{\]]")
+_LOCAL_FILE = re.compile(r"(?:https?://[^/]*)?/data/local-files/?\?(?:.*&)?d=([^&]+)")
+_UPLOADED = re.compile(r"(?:(?:https?://[^/]*)?/data/upload/(?:[0-9]+/)?)(?:[0-9a-f]{8}-)?([^/]+)")
 
 
-@dataclass(frozen=True)
-class LabelEntry:
-    """One line of a label file: what it names, and its label."""
+@dataclass(frozen=True, eq=False)
+class LabelEntries:
+    """The lines of a file that give a label: column by column, for there may be millions."""
 
-    line: int
-    name: str
-    label: str
+    path: Path
+    lines: list[int]
+    names: list[str]
+    labels: list[str]
+    unit: str = "line"
+
+    def place(self, position: int) -> str:
+        return f"{self.path}, {self.unit} {self.lines[position]}"
+
+    def take(self, positions: Sequence[int]) -> "LabelEntries":
+        return LabelEntries(
+            self.path,
+            [self.lines[position] for position in positions],
+            [self.names[position] for position in positions],
+            [self.labels[position] for position in positions],
+            self.unit,
+        )
 
 
 @runtime_checkable
 class Finder(Protocol):
     """Knows what a name in a label file may mean."""
 
-    def rows(self, name: str) -> list[int]: ...
+    def rows(self, name: str) -> Sequence[int]: ...
 
 
-def read_entries(path: Path, finder: Finder) -> list[LabelEntry]:
-    """The lines with a label in a CSV, TSV (also with semicolons) or JSON-lines file; a heading is allowed."""
+def read_entries(path: Path, finder: Finder) -> LabelEntries:
+    """The lines with a label; a heading is allowed."""
     text = read_text(path)
-    if is_json_lines(path, text):
-        return _json_entries(text, where=path)
-    return _table_entries(_best_split(text, finder, where=path), finder, where=path)
+    unit = "line"
+    if is_json_list(path, text):
+        unit, found = "item", _list_entries(text, where=path)
+    elif is_json_lines(path, text):
+        found = _json_entries(_json_lines(text, where=path), where=path, unit=unit)
+    else:
+        found = _table_entries(_best_split(text, finder, where=path), finder, where=path)
+    return _labeled(LabelEntries(path, *found, unit=unit), finder, text)
 
 
 def is_json_lines(path: Path, text: str) -> bool:
     return path.suffix.lower() in JSON_LINES_SUFFIXES or text.lstrip().startswith("{")
 
 
-def _json_entries(text: str, *, where: Path) -> list[LabelEntry]:
-    entries = []
-    for line, content in enumerate(text.split("\n"), start=1):
-        if content.strip():
-            name, label = _json_entry(content, where=f"{where}, line {line}")
-            entries += [] if label is None else [LabelEntry(line, name, label)]
-    return entries
+def is_json_list(path: Path, text: str) -> bool:
+    return path.suffix.lower() == JSON_SUFFIX or _JSON_LIST.match(text) is not None
 
 
-def _json_entry(content: str, *, where: str) -> tuple[str, str | None]:
+def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
+    """Those with a known label, what spreadsheets and Label Studio add to names taken off."""
+    known = {label: known_label(unescaped(label)) for label in set(entries.labels)}
+    if None in known.values():
+        entries = entries.take([i for i, label in enumerate(entries.labels) if known[label] is not None])
+    names, labels = entries.names, [known[label] or "" for label in entries.labels]
+    if "'" in text:
+        names = [unescaped(name) for name in names]
+    if "/data/" in text:
+        names = [_local_name(name, finder) for name in names]
+    return LabelEntries(entries.path, entries.lines, names, labels, entries.unit)
+
+
+def _local_name(name: str, finder: Finder) -> str:
+    """A picture's path out of the address under which Label Studio serves it."""
+    found = _LOCAL_FILE.fullmatch(name.strip()) or _UPLOADED.fullmatch(name.strip())
+    return name if found is None or finder.rows(name) else unquote(found[1])
+
+
+# JSON
+
+Columns = tuple[list[int], list[str], list[str]]
+
+
+def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
+    lines = [(line, content) for line, content in enumerate(text.split("\n"), start=1) if content.strip()]
+    objects = [content.strip() for _, content in lines]
+    if all(content[0] == "{" and content[-1] == "}" for content in objects):
+        try:  # all at once is several times faster than line by line
+            found = json.loads("[" + ",".join(objects) + "]")
+        except (ValueError, RecursionError):
+            found = []
+        if len(found) == len(lines):
+            yield from zip((line for line, _ in lines), found, strict=True)
+            return
+    for line, content in lines:
+        try:
+            yield line, json.loads(content)
+        except (ValueError, RecursionError) as error:
+            accepted = 'a JSON object such as {"path": "a.jpg", "label": "cat"}'
+            raise InputError(f"{where}, line {line}: not {accepted}") from error
+
+
+def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -> Columns:
+    lines, names, labels = [], [], []
+    for line, item in items:
+        for name, label in _json_labels(item, where=f"{where}, {unit} {line}"):
+            lines.append(line)
+            names.append(name)
+            labels.append(label)
+    return lines, names, labels
+
+
+def _list_entries(text: str, *, where: Path) -> Columns:
     try:
-        found = json.loads(content)
+        items = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f'{where}: not a JSON object such as {{"path": "a.jpg", "label": "cat"}}') from error
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: a JSON {type(found).__name__}; expected an object with a path and a label")
-    by_key = {key.strip().lower(): value for key, value in found.items()}
+        raise InputError(f"{where}: not a list of JSON objects, nor an export of Label Studio") from error
+    if not isinstance(items, list):
+        raise InputError(f"{where}: a JSON {type(items).__name__}; expected a list of objects with a path and a label")
+    return _json_entries(iter(enumerate(items, start=1)), where=where, unit="item")
+
+
+def _json_labels(item: Any, *, where: str) -> list[tuple[str, str]]:
+    """The names and labels that an object gives: one, or as many as a Label Studio task was annotated."""
+    if not isinstance(item, dict):
+        raise InputError(f"{where}: a JSON {type(item).__name__}; expected an object with a path and a label")
+    if isinstance(item.get("annotations"), list) and isinstance(item.get("data"), dict):
+        return [(_json_name(item["data"], where=where), label) for label in _annotated(item, where=where)]
+    by_key = {key.strip().lower(): value for key, value in item.items()}
+    label = next((by_key[key] for key in LABEL_HEADINGS if key in by_key), None)
+    return [(_json_name(item, where=where), _json_label(label, where=where))]
+
+
+def _json_name(item: dict[str, Any], *, where: str) -> str:
+    by_key = {key.strip().lower(): value for key, value in item.items()}
     name = next((by_key[key] for key in NAME_HEADINGS if key in by_key), None)
     if name is None or isinstance(name, dict | list):
-        keys = ", ".join(in_one_line(key) for key in list(found)[:N_KEYS_SHOWN])
+        keys = ", ".join(in_one_line(key) for key in list(item)[:N_KEYS_SHOWN])
         raise InputError(f"{where}: no path; its keys are {keys or 'none'}, expected path or file, and label")
-    label = next((by_key[key] for key in LABEL_HEADINGS if key in by_key), None)
-    return str(name), _json_label(label, where=where)
+    return str(name)
 
 
-def _json_label(label: Any, *, where: str) -> str | None:
+def _json_label(label: Any, *, where: str) -> str:
     if isinstance(label, bool):
         return json.dumps(label)
     if label is None or (isinstance(label, float) and math.isnan(label)):
-        return None
+        return ""
     if isinstance(label, dict | list):
         raise InputError(f"{where}: its label is a JSON {type(label).__name__}; expected a text or a number")
-    return known_label(str(label))
+    return str(label)
+
+
+def _annotated(task: dict[str, Any], *, where: str) -> Iterator[str]:
+    """The choice in each annotation of a Label Studio task that was not cancelled."""
+    for annotation in task["annotations"]:
+        results = annotation.get("result") if isinstance(annotation, dict) else None
+        if not isinstance(results, list):
+            raise InputError(f"{where}: an annotation without a result; export it from Label Studio again")
+        if annotation.get("was_cancelled"):
+            continue
+        values = [result.get("value") for result in results if isinstance(result, dict)]
+        choices = [choice for value in values if isinstance(value, dict) for choice in _choices(value)]
+        if len(choices) != 1 and results:
+            raise InputError(f"{where}: {len(choices)} choices in an annotation; expected one class for each picture")
+        yield from (_json_label(choice, where=where) for choice in choices)
+
+
+def _choices(value: dict[str, Any]) -> list[Any]:
+    choices = value.get("choices")
+    return choices if isinstance(choices, list) else []
+
+
+# tables
 
 
 def _best_split(text: str, finder: Finder, *, where: Path) -> list[tuple[int, list[str]]]:
@@ -98,47 +217,75 @@ def _best_split(text: str, finder: Finder, *, where: Path) -> list[tuple[int, li
     return list(split_rows(text, max(candidates, key=merits.__getitem__), where=where))
 
 
-def _merit(text: str, separator: str, finder: Finder, *, where: Path) -> tuple[int, int]:
+def _merit(text: str, separator: str, finder: Finder, *, where: Path) -> tuple[int, int, int]:
     try:
         rows = [cells for _, cells in itertools.islice(split_rows(text, separator, where=where), N_SAMPLED)]
     except InputError:
-        return (-1, -1)
+        return (-1, -1, -1)
     several = [cells for cells in rows if len(cells) > 1]
-    return sum(any(finder.rows(cell) for cell in cells) for cells in several), len(several)
+    n_named = sum(any(finder.rows(cell) for cell in cells) for cells in several)
+    return n_named, sum(_is_known_heading(cells) for cells in several), len(several)
 
 
-def _table_entries(rows: list[tuple[int, list[str]]], finder: Finder, *, where: Path) -> list[LabelEntry]:
-    if not rows:
-        return []
-    is_heading = _is_heading(rows, finder)
-    heading = rows[0][1] if is_heading else ["path", "label"]
-    name_column, label_column = _columns(heading, where=where)
-    entries = []
-    for line, cells in rows[1:] if is_heading else rows:
-        if len(cells) <= max(name_column, label_column):
-            raise InputError(
-                f"{where}, line {line}: expected a file name and a label, with a comma, semicolon or tab between;"
-                f" got {quoted(','.join(cells))}"
-            )
-        if any(cell.strip() for cell in cells[len(heading) :]):
-            remedy = "quote what holds a separator" if is_heading else "name the columns path and label in a first line"
-            raise InputError(f"{where}, line {line}: {len(cells)} cells where {len(heading)} are expected; {remedy}")
-        label = known_label(cells[label_column])
-        entries += [] if label is None else [LabelEntry(line, cells[name_column], label)]
-    return entries
+def _table_entries(rows: list[tuple[int, list[str]]], finder: Finder, *, where: Path) -> Columns:
+    """Part by part: each heading begins a part with columns of its own."""
+    columns: Columns = ([], [], [])
+    is_heading = bool(rows) and _is_heading(rows, finder)
+    starts = [0, *(i for i, (_, cells) in enumerate(rows) if i and _is_later_heading(cells, finder)), len(rows)]
+    for start, end in itertools.pairwise(starts):
+        heading = rows[start][1] if start or is_heading else None
+        _add_part(columns, rows[start if heading is None else start + 1 : end], heading, where=where)
+    return columns
+
+
+def _add_part(
+    columns: Columns, rows: Sequence[tuple[int, list[str]]], heading: list[str] | None, *, where: Path
+) -> None:
+    lines, names, labels = columns
+    words = ["path", "label"] if heading is None else heading
+    name_column, label_column = _columns(words, where=where)
+    for line, cells in rows:
+        if len(cells) != len(words):
+            _require_cells(cells, words, has_heading=heading is not None, where=f"{where}, line {line}")
+        lines.append(line)
+        names.append(cells[name_column])
+        labels.append(cells[label_column])
+
+
+def _require_cells(cells: list[str], heading: list[str], *, has_heading: bool, where: str) -> None:
+    if len(cells) <= max(_columns(heading, where=where)):
+        raise InputError(
+            f"{where}: expected a file name and a label, with a comma, semicolon or tab between;"
+            f" got {quoted(','.join(cells))}"
+        )
+    if any(cell.strip() for cell in cells[len(heading) :]):
+        remedy = "quote what holds a separator" if has_heading else "name the columns path and label in a first line"
+        raise InputError(f"{where}: {len(cells)} cells where {len(heading)} are expected; {remedy}")
+
+
+def _is_known_heading(cells: list[str]) -> bool:
+    words = [cell.strip().lower() for cell in cells]
+    return any(word in NAME_HEADINGS for word in words) and any(word in LABEL_HEADINGS for word in words)
+
+
+def _is_later_heading(cells: list[str], finder: Finder) -> bool:
+    """In files joined end to end; a class may be called like a heading, so no picture may be named."""
+    if _LABEL_WORDS.isdisjoint(cells):
+        return False
+    return _is_known_heading(cells) and not any(finder.rows(cell) for cell in cells)
 
 
 def _is_heading(rows: Sequence[tuple[int, list[str]]], finder: Finder) -> bool:
     """Known words are; a line that names a file, found or not, or gives a label that others give too is none."""
-    first = [cell.strip().lower() for cell in rows[0][1]]
-    if any(cell in NAME_HEADINGS for cell in first) and any(cell in LABEL_HEADINGS for cell in first):
+    if _is_known_heading(rows[0][1]):
         return True
+    first = [cell.strip().lower() for cell in rows[0][1]]
     if any(cell.endswith(SUFFIXES) for cell in first) or any(finder.rows(cell) for cell in rows[0][1]):
         return False
     return len(first) > 1 and all(cells[1:2] != rows[0][1][1:2] for _, cells in rows[1:])
 
 
-def _columns(heading: list[str], *, where: Path) -> tuple[int, int]:
+def _columns(heading: list[str], *, where: object) -> tuple[int, int]:
     """Where names and labels stand; of two columns the other one is what the known one is not."""
     words = [cell.strip().lower() for cell in heading]
     name = next((words.index(word) for word in NAME_HEADINGS if word in words), None)

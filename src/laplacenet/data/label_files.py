@@ -1,19 +1,23 @@
-"""Label lists: a file that says of some pictures which class they show."""
+"""Label files: one or several that say of some pictures which class they show, found by file name and added up."""
 
+import itertools
 import os
 import unicodedata
-from collections.abc import Collection, Iterable
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from laplacenet.data.classes import numbered
+from laplacenet.data.classes import in_order, joined_classes, without_fractions
 from laplacenet.data.decoding import SUFFIXES
 from laplacenet.data.images import UNKNOWN, ImageSet
-from laplacenet.data.label_entries import LabelEntry, read_entries
+from laplacenet.data.label_entries import LabelEntries, read_entries
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.runtime import InputError
 
@@ -21,167 +25,264 @@ N_SHOWN = 3
 PASSED_OVER = -1
 """The row of a file that is there but could not be read: a label may name it."""
 
+LabelFiles = str | Path | Sequence[str | Path] | None
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """The rows that one file labels, and where in it each label stands."""
+
+    rows: list[int]
+    entries: LabelEntries
+
 
 def read_labels(
-    path: str | Path, image_set: ImageSet, *, root: Path | None = None, skipped: Collection[str] = ()
+    path: str | Path | Sequence[str | Path],
+    image_set: ImageSet,
+    *,
+    root: Path | None = None,
+    skipped: Collection[str] = (),
+    merge_similar_classes: bool = False,
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """The labels in a CSV, TSV or JSON-lines file, −1 for every other image, and the names of the classes.
+    """The labels in one or several label files, −1 for every other image, and the names of the classes.
 
     A line names a picture (below the picture folder `root`, below the label file's own folder, absolute, or by its bare
     name where that is unique) and gives its label; a line with an empty label is passed over. A heading is allowed;
     columns called path or file and label are then found wherever they stand. Files that are in `skipped` may be named,
-    to no effect. The image set's own classes are kept if they include every label in the file; otherwise the file's
+    to no effect. The image set's own classes are kept if they include every label in the files; otherwise the files'
     labels are the classes, in the order of their names (or numbers).
     """
+    paths = label_paths(path)
     if image_set.names is None:
-        raise InputError(f"{path}: labels by file name need images that came from files")
-    return labels_by_name(Path(path), image_set.names, image_set.class_names, root=root, skipped=skipped)
+        raise InputError(f"{paths[0]}: labels by file name need images that came from files")
+    given = labels_by_name(paths, image_set.names, root=root, skipped=skipped)
+    return numbered_labels(
+        given, len(image_set), image_set.class_names, merge_similar_classes=merge_similar_classes, where=str(paths[0])
+    )
+
+
+def label_paths(paths: LabelFiles) -> list[Path]:
+    """One label file, several or none, as a list."""
+    several = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
+    return [Path(path).expanduser() for path in several]
 
 
 def labels_by_name(
-    path: Path,
-    names: tuple[str, ...],
-    class_names: tuple[str, ...],
+    paths: Sequence[Path], names: Sequence[str], *, root: Path | None, skipped: Collection[str] = ()
+) -> list[RowLabels]:
+    """What each label file says of pictures of which only the names are known so far."""
+    index = PictureIndex(names, skipped)
+    found = [_resolved(path, PictureFinder(index, root=root, label_folder=path.parent)) for path in paths]
+    if not any(labels.rows for labels in found):
+        said = ", ".join(map(str, paths))
+        raise InputError(f"{said}: no labels; expected lines such as {in_one_line(names[0])},cat")
+    return found
+
+
+def numbered_labels(
+    given: Sequence[RowLabels],
+    n: int,
+    class_names: tuple[str, ...] = (),
     *,
-    root: Path | None,
-    skipped: Collection[str] = (),
+    merge_similar_classes: bool = False,
+    where: str,
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """As `read_labels`, for pictures of which only the names are known so far."""
-    finder = PictureFinder(names, root=root, label_folder=path.parent, skipped=skipped)
-    label_of = agreed(_resolved(read_entries(path, finder), finder, where=path), where=path)
-    labels, class_names = numbered(list(label_of.values()), class_names, where=str(path))
-    if not bool((labels >= 0).any()):
-        raise InputError(f"{path}: no labels; expected lines such as {in_one_line(names[0])},cat")
-    every = torch.full((len(names),), UNKNOWN)
-    every[list(label_of)] = labels
-    return every, class_names
+    """All files' labels as numbers, −1 for rows without one, and the classes: those given if they include every label.
+
+    A row may be labeled twice but not in two classes.
+    """
+    spelled = without_fractions({label for labels in given for label in labels.entries.labels}, where=where)
+    counts = Counter(spelled[label] for labels in given for label in labels.entries.labels)
+    counts.pop(None, None)
+    if merge_similar_classes:
+        merged = joined_classes({name: counts[name] for name in [*class_names, *(name for name in counts if name)]})
+        spelled = {label: merged.get(name or "", name) for label, name in spelled.items()}
+        class_names = tuple(dict.fromkeys(merged.get(name, name) for name in class_names))
+    label_of = _agreed(given, spelled)
+    used = set(label_of.values())
+    names = class_names if used <= set(class_names) else in_order(used)
+    number = {name: position for position, name in enumerate(names)}
+    every = torch.full((n,), UNKNOWN)
+    if label_of:
+        every[torch.tensor(list(label_of))] = torch.tensor([number[label] for label in label_of.values()])
+    return every, names
 
 
-def agreed(resolved: Iterable[tuple[int, LabelEntry]], *, where: Path) -> dict[int, str]:
-    """One label a row; a row may be named twice but not in two classes."""
-    first: dict[int, LabelEntry] = {}
-    for row, entry in resolved:
-        before = first.setdefault(row, entry)
-        if before.label != entry.label:
-            raise InputError(
-                f"{where}, line {entry.line}: {in_one_line(entry.name)} is {quoted(entry.label)} here"
-                f" and {quoted(before.label)} in line {before.line}"
-            )
-    return {row: entry.label for row, entry in first.items()}
+def _agreed(given: Sequence[RowLabels], spelled: dict[str, str | None]) -> dict[int, str]:
+    """One label a row; where two differ, both places are named."""
+    rows = list(itertools.chain.from_iterable(labels.rows for labels in given))
+    texts = [spelled[label] for labels in given for label in labels.entries.labels]
+    first: dict[int, int] = {}
+    for position, (row, text) in enumerate(zip(rows, texts, strict=True)):
+        if text is not None and texts[first.setdefault(row, position)] != text:
+            raise InputError(_contradiction(given, first[row], position, spelled))
+    return {row: text for row, position in first.items() if (text := texts[position]) is not None}
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The rows that a name may mean, and the folders that had to be left off its front for it to be found."""
+def _contradiction(given: Sequence[RowLabels], before: int, after: int, spelled: dict[str, str | None]) -> str:
+    starts = [0, *itertools.accumulate(len(labels.rows) for labels in given)]
 
-    rows: list[int]
-    left_off: str = ""
+    def entry(position: int) -> tuple[LabelEntries, int]:
+        file = bisect_right(starts, position) - 1
+        return given[file].entries, position - starts[file]
+
+    (one, i), (other, j) = entry(before), entry(after)
+    where = f"{one.unit} {one.lines[i]}" if one is other else one.place(i)
+    return (
+        f"{other.place(j)}: {in_one_line(other.names[j])} is {quoted(spelled[other.labels[j]] or '')} here"
+        f" and {quoted(spelled[one.labels[i]] or '')} in {where}"
+    )
+
+
+class PictureIndex:
+    """Rows by path and, when it is asked for, by bare name with and without suffix."""
+
+    def __init__(self, names: Sequence[str], skipped: Collection[str] = ()) -> None:
+        self.names = names
+        self.by_path: dict[str, tuple[int, ...]] = {}
+        for row, name in itertools.chain(enumerate(names), ((PASSED_OVER, name) for name in skipped)):
+            plain = composed(name)
+            self.by_path[plain] = (*self.by_path.get(plain, ()), row)
+
+    @cached_property
+    def by_name(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for path, rows in self.by_path.items():
+            last = path[path.rfind("/") + 1 :]
+            for key in {last, _without_suffix(last)}:
+                found[key] = (*found.get(key, ()), *rows)
+        return found
+
+
+Found = tuple[tuple[int, ...], str]
+"""The rows that a name may mean, and the folders that had to be left off its front for it to be found."""
 
 
 class PictureFinder:
-    """Rows by file name, in the ways that people write one."""
+    """Rows by file name, in the ways that people write one. What a folder may mean is worked out once for each."""
 
-    def __init__(
-        self, names: tuple[str, ...], *, root: Path | None, label_folder: Path, skipped: Collection[str]
-    ) -> None:
-        self.names = names
+    def __init__(self, index: PictureIndex, *, root: Path | None, label_folder: Path) -> None:
+        self.index = index
         self._roots = [] if root is None else _spellings(root)
         self._label_folders = _spellings(label_folder)
-        self._by_path: dict[str, list[int]] = {}
-        self._by_name: dict[str, list[int]] = {}
-        for row, name in [*enumerate(names), *((PASSED_OVER, name) for name in skipped)]:
-            plain = composed(name)
-            self._by_path.setdefault(plain, []).append(row)
-            last = PurePosixPath(plain).name
-            for key in {last, _without_suffix(last)}:
-                self._by_name.setdefault(key, []).append(row)
+        self._below: dict[str, list[str]] = {}
+        self._tails: dict[str, list[tuple[str, str]]] = {}
 
-    def rows(self, name: str) -> list[int]:
-        return self.find(name).rows
+    def rows(self, name: str) -> tuple[int, ...]:
+        return self.find(name)[0]
 
-    def find(self, name: str) -> _Found:
+    def find(self, name: str) -> Found:
+        by_path = self.index.by_path
         for spelling in dict.fromkeys((composed(name), composed(name.strip()))):
-            found = self._by_path.get(spelling) or self._below_a_folder(spelling)
+            found = by_path.get(spelling) or self._find_below(spelling)
             if found:
-                return _Found(found)
-        parts = PurePosixPath(composed(name.strip()).replace("\\", "/")).parts
-        for start in range(len(parts)):
-            rows = self._by_path.get("/".join(parts[start:]))
+                return found, ""
+        folder, last = _parted(composed(name.strip()).replace("\\", "/"))
+        tails = self._tails_of(folder)
+        for tail, left_off in tails:
+            rows = by_path.get(tail + last)
             if rows:
-                return _Found(rows, "/".join(parts[:start]))
+                return rows, left_off
         # a bare name reaches into sub-folders, a path with folders that do not exist does not
-        return _Found(self._by_name.get(parts[0], []) if len(parts) == 1 else [])
+        return (self.index.by_name.get(last, ()) if len(tails) == 1 else ()), ""
 
-    def _below_a_folder(self, name: str) -> list[int]:
+    def _find_below(self, name: str) -> tuple[int, ...]:
         """Rows of the pictures that the path leads to from the picture folder and from the label file's folder."""
-        if not self._roots or "\0" in name:
-            return []
+        folder, last = _parted(name)
+        if not self._roots or "\0" in name or last in ("", ".", ".."):
+            return ()
+        if folder not in self._below:
+            self._below[folder] = self._folders_below(folder)
+        found = [self.index.by_path.get(below + last, ()) for below in self._below[folder]]
+        return found[0] if len(found) == 1 else tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+    def _folders_below(self, folder: str) -> list[str]:
         starts = [*self._roots, *self._label_folders]
-        full = dict.fromkeys(os.path.normpath(os.path.join(start, name)) for start in starts)  # noqa: PTH118
-        below = dict.fromkeys(
-            path.removeprefix(root).lstrip("/")
+        full = dict.fromkeys(os.path.normpath(os.path.join(start, folder)) for start in starts)  # noqa: PTH118
+        inside = (
+            path.removeprefix(root).strip("/")
             for path in full
             for root in self._roots
-            if path.startswith(root.rstrip("/") + "/")
+            if f"{path}/".startswith(root.rstrip("/") + "/")
         )
-        return list(dict.fromkeys(row for path in below for row in self._by_path.get(composed(path), [])))
+        return list(dict.fromkeys(composed(f"{below}/" if below else "") for below in inside))
+
+    def _tails_of(self, folder: str) -> list[tuple[str, str]]:
+        if folder not in self._tails:
+            parts = PurePosixPath(folder).parts
+            self._tails[folder] = [
+                ("".join(f"{part}/" for part in parts[start:]), "/".join(parts[:start]))
+                for start in range(len(parts) + 1)
+            ]
+        return self._tails[folder]
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """The folder with its last slash, and the rest."""
+    cut = name.rfind("/") + 1
+    return name[:cut], name[cut:]
 
 
 def _spellings(folder: Path) -> list[str]:
     """As it was named and as it really lies: a list may follow links or not."""
-    return [os.path.normpath(folder.absolute()), str(folder.resolve())]
+    return list(dict.fromkeys([os.path.normpath(folder.absolute()), str(folder.resolve())]))
 
 
 def composed(name: str) -> str:
     """One spelling for letters with accents: some systems store them in two characters, most lists in one."""
-    return unicodedata.normalize("NFC", name)
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def _without_suffix(name: str) -> str:
     return name[: name.rindex(".")] if name.lower().endswith(SUFFIXES) else name
 
 
-def _resolved(entries: list[LabelEntry], finder: PictureFinder, *, where: Path) -> list[tuple[int, LabelEntry]]:
+def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
     """Each line with the row that it means; what cannot be told is refused before anything is made of the file."""
-    found = [(finder.find(entry.name), entry) for entry in entries]
-    unknown = [entry for match, entry in found if not match.rows]
-    if unknown:
-        raise InputError(_unknown_names(unknown, n_entries=len(entries), names=finder.names, where=where))
-    _require_one_folder(found, where=where)
-    for match, entry in found:
-        if len(match.rows) > 1:
-            meant = ", ".join(in_one_line(finder.names[row]) for row in match.rows[:N_SHOWN] if row != PASSED_OVER)
+    entries = read_entries(path, finder)
+    found = {name: finder.find(name) for name in dict.fromkeys(entries.names)}
+    if not all(rows for rows, _ in found.values()):
+        raise InputError(_unknown_names(entries, found, finder.index.names))
+    _require_one_folder(entries, found)
+    for name, (rows, _) in found.items():
+        if len(rows) > 1:
+            meant = ", ".join(in_one_line(finder.index.names[row]) for row in rows[:N_SHOWN] if row != PASSED_OVER)
             raise InputError(
-                f"{where}, line {entry.line}: {len(match.rows)} images are called {quoted(entry.name)} ({meant});"
+                f"{entries.place(entries.names.index(name))}: {len(rows)} images are called {quoted(name)} ({meant});"
                 " give the path with its sub-folder"
             )
-    return [(match.rows[0], entry) for match, entry in found if match.rows[0] != PASSED_OVER]
+    meant_rows = [found[name][0][0] for name in entries.names]
+    if PASSED_OVER in meant_rows:
+        kept = [position for position, row in enumerate(meant_rows) if row != PASSED_OVER]
+        return RowLabels([meant_rows[position] for position in kept], entries.take(kept))
+    return RowLabels(meant_rows, entries)
 
 
-def _unknown_names(unknown: list[LabelEntry], *, n_entries: int, names: tuple[str, ...], where: Path) -> str:
-    line, name = unknown[0].line, quoted(unknown[0].name)
-    if len(unknown) == n_entries > 1:
+def _unknown_names(entries: LabelEntries, found: dict[str, Found], names: Sequence[str]) -> str:
+    unknown = [position for position, name in enumerate(entries.names) if not found[name][0]]
+    first, name = unknown[0], quoted(entries.names[unknown[0]])
+    if len(unknown) == len(entries.names) > 1:
         return (
-            f"{where}: none of the {n_entries} names in it is among the {len(names)} images;"
-            f" line {line} has {name}, an image is called {quoted(names[0])}"
+            f"{entries.path}: none of the {len(unknown)} names in it is among the {len(names)} images;"
+            f" {entries.unit} {entries.lines[first]} has {name}, an image is called {quoted(names[0])}"
         )
     shown = ", ".join(in_one_line(name) for name in names[:N_SHOWN])
     others = f"; {len(unknown) - 1} more are not" if len(unknown) > 1 else ""
-    return f"{where}, line {line}: {name} is not among the {len(names)} images ({shown}, …){others}"
+    return f"{entries.place(first)}: {name} is not among the {len(names)} images ({shown}, …){others}"
 
 
-def _require_one_folder(found: list[tuple[_Found, LabelEntry]], *, where: Path) -> None:
+def _require_one_folder(entries: LabelEntries, found: dict[str, Found]) -> None:
     """A list may come from another machine, but then all its paths begin alike: `dogs/a.jpg` is not `a.jpg`."""
-    folders: dict[str, LabelEntry] = {}
-    for match, entry in found:
-        if match.left_off or not _is_absolute(entry.name):
-            folders.setdefault(match.left_off, entry)
+    folders: dict[str, str] = {}
+    for name, (_, left_off) in found.items():
+        if left_off not in folders and (left_off or not _is_absolute(name)):
+            folders[left_off] = name
     moved = [folder for folder in folders if folder]
     if len(moved) > 1 or (moved and "" in folders and not _is_absolute(moved[0])):
-        entry = folders[moved[-1]]
+        name = folders[moved[-1]]
         raise InputError(
-            f"{where}, line {entry.line}: {quoted(entry.name)} is not among the images, and the paths in the file do"
-            " not begin alike; give them as they lie below the picture folder"
+            f"{entries.place(entries.names.index(name))}: {quoted(name)} is not among the images, and the paths in the"
+            " file do not begin alike; give them as they lie below the picture folder"
         )
 
 

@@ -1,20 +1,26 @@
-"""Labels of rows that have no names: a vector in an array file, or a text with one label a line or with row numbers."""
+"""Labels of rows of an array: a vector, a text with one label a line, or a table with row numbers or file names."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from jaxtyping import Int64, Shaped
-from torch import Tensor
+from jaxtyping import Shaped
 
-from laplacenet.data.classes import known_label, numbered
+from laplacenet.data.classes import known_label
+from laplacenet.data.files import SEPARATORS, read_text
 from laplacenet.data.images import UNKNOWN
-from laplacenet.data.label_entries import LABEL_HEADINGS, LIST_SUFFIXES, is_json_lines, read_entries
-from laplacenet.data.label_files import agreed
+from laplacenet.data.label_entries import (
+    LABEL_HEADINGS,
+    LIST_SUFFIXES,
+    LabelEntries,
+    is_json_lines,
+    is_json_list,
+    read_entries,
+)
+from laplacenet.data.label_files import PictureFinder, PictureIndex, RowLabels, labels_by_name
 from laplacenet.data.names import quoted
 from laplacenet.data.npz import open_npz, read_npy
-from laplacenet.data.tables import SEPARATORS, read_text
 from laplacenet.runtime import InputError
 
 LABEL_KEYS = ("labels", "label", "y_train", "y", "targets", "target")
@@ -28,28 +34,43 @@ class RowFinder:
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def rows(self, name: str) -> list[int]:
+    def rows(self, name: str) -> tuple[int, ...]:
         number = _ROW.fullmatch(name.strip().lower())
-        return [int(number[1])] if number and int(number[1]) < self.n else []
+        return (int(number[1]),) if number and int(number[1]) < self.n else ()
 
 
-def read_row_labels(path: Path, n: int) -> list[str | None]:
-    """The labels of `n` rows, None where unknown: `.npy`, `.npz`, or a text with a line each or with row numbers."""
+def read_row_labels(path: Path, n: int, names: Sequence[str] | None = None) -> RowLabels:
+    """The labels of some of `n` rows: a vector, a text with a line each, or a table by row number or by file name.
+
+    `names` are the file names that the rows came from, where they are known.
+    """
     suffix = path.suffix.lower()
     if suffix not in LABEL_SUFFIXES:
         raise InputError(f"{path}: labels are read from {' '.join(LABEL_SUFFIXES)} files")
     if suffix == ".npy":
-        return vector_labels(read_npy(path), n, where=str(path))
+        return vector_labels(read_npy(path), n, where=path)
     if suffix == ".npz":
         with open_npz(path) as arrays:
             key = named_key(list(arrays), LABEL_KEYS) or (next(iter(arrays)) if len(arrays) == 1 else None)
             if key is None:
                 raise InputError(f"{path}: no array called {', '.join(LABEL_KEYS)}")
             vector = arrays[key]
-        return vector_labels(vector, n, where=f"{path}: {key}")
+        return vector_labels(vector, n, where=path)
     text = read_text(path)
-    is_one_column = not any(mark in text for mark in SEPARATORS) and not is_json_lines(path, text)
-    return _line_labels(text, n, where=path) if is_one_column else _numbered_labels(path, n)
+    is_json = is_json_lines(path, text) or is_json_list(path, text)
+    if not is_json and not any(mark in text for mark in SEPARATORS):
+        return _line_labels(text, n, where=path)
+    if names is not None and _names_pictures(path, names, n):
+        return labels_by_name([path], names, root=None)[0]
+    return _numbered_labels(path, n)
+
+
+def _names_pictures(path: Path, names: Sequence[str], n: int) -> bool:
+    """Whether a table goes by file name: unless all that it names are row numbers."""
+    finder = RowFinder(n)
+    pictures = PictureFinder(PictureIndex(names), root=None, label_folder=path.parent)
+    found = dict.fromkeys(read_entries(path, pictures).names)
+    return any(pictures.rows(name) for name in found) or not all(finder.rows(name) for name in found)
 
 
 def named_key(keys: list[str], accepted: tuple[str, ...]) -> str | None:
@@ -58,9 +79,10 @@ def named_key(keys: list[str], accepted: tuple[str, ...]) -> str | None:
     return next((by_name[name] for name in accepted if name in by_name), None)
 
 
-def _line_labels(text: str, n: int, *, where: Path) -> list[str | None]:
+def _line_labels(text: str, n: int, *, where: Path) -> RowLabels:
     lines = [line.strip() for line in text.splitlines()]
-    if lines and lines[0].lower() in LABEL_HEADINGS and lines.count(lines[0]) == 1:  # else it is a class of that name
+    is_headed = bool(lines) and lines[0].lower() in LABEL_HEADINGS and lines.count(lines[0]) == 1
+    if is_headed:  # else it is a class of that name
         lines = lines[1:]
     while len(lines) > n and not lines[-1]:
         lines.pop()
@@ -69,54 +91,65 @@ def _line_labels(text: str, n: int, *, where: Path) -> list[str | None]:
             f"{where}: {len(lines)} lines for {n} rows; give one label a line (empty for unknown),"
             " or row numbers and labels"
         )
-    return [_spelled_out(line) for line in lines]
+    return _some_rows(where, list(range(n)), lines, first_line=2 if is_headed else 1, unit="line")
 
 
-def _numbered_labels(path: Path, n: int) -> list[str | None]:
+def _numbered_labels(path: Path, n: int) -> RowLabels:
     finder = RowFinder(n)
     entries = read_entries(path, finder)
-    for entry in entries:
-        if not finder.rows(entry.name):
-            raise InputError(f"{path}, line {entry.line}: {quoted(entry.name)} is no row number; rows are 0 to {n - 1}")
-    label_of = agreed(((finder.rows(entry.name)[0], entry) for entry in entries), where=path)
-    return [_spelled_out(label_of.get(row, "")) for row in range(n)]
+    found = {name: finder.rows(name) for name in dict.fromkeys(entries.names)}
+    for name, rows in found.items():
+        if not rows:
+            place = entries.place(entries.names.index(name))
+            raise InputError(f"{place}: {quoted(name)} is no row number; rows are 0 to {n - 1}")
+    known = entries.take([position for position, label in enumerate(entries.labels) if label != "None"])
+    return RowLabels([found[name][0] for name in known.names], known)
 
 
 def _spelled_out(text: str) -> str | None:
     return None if text.strip() == "None" else known_label(text)
 
 
-def vector_labels(vector: Shaped[np.ndarray, "..."], n: int, *, where: str) -> list[str | None]:
+def _some_rows(path: Path, rows: list[int], texts: list[str], *, first_line: int = 0, unit: str = "row") -> RowLabels:
+    """Of all rows those that have a label."""
+    known = {text: _spelled_out(text) for text in set(texts)}
+    pairs = [(row, label) for row, text in zip(rows, texts, strict=True) if (label := known[text]) is not None]
+    found = [row for row, _ in pairs]
+    names = [f"row {row}" for row in found]
+    return RowLabels(
+        found, LabelEntries(path, [row + first_line for row in found], names, [label for _, label in pairs], unit)
+    )
+
+
+def vector_labels(vector: Shaped[np.ndarray, "..."], n: int, *, where: Path) -> RowLabels:
     """Whole numbers or texts, one for each of `n` rows; −1, NaN, `None` and the empty text are unknown."""
     if vector.size != n or len(vector.shape) not in (1, 2) or len(vector) != n:
         raise InputError(f"{where}: expected {n} labels, one for each row; got {vector.dtype} {vector.shape}")
     flat, kind = vector.reshape(-1), vector.dtype.kind
-    if kind in "iub":
-        return [str(label) for label in flat.tolist()]
-    if kind == "f":
-        return [_whole(float(label), row, where=where) for row, label in enumerate(flat)]
-    if kind == "U":
-        return [_spelled_out(str(label)) for label in flat]
-    raise InputError(f"{where}: labels are whole numbers or texts; got {vector.dtype}")
+    if kind not in "iufbU":
+        raise InputError(f"{where}: labels are whole numbers or texts; got {vector.dtype}")
+    rows = np.arange(n)
+    if kind in "iuf":
+        _require_numbers(flat, where=where)
+        rows = np.flatnonzero(~np.isnan(flat) & (flat != UNKNOWN))
+        flat = flat[rows].astype(np.int64)
+    values, positions = np.unique(flat, return_inverse=True)
+    texts = [str(value) for value in values.tolist()]
+    return _some_rows(where, rows.tolist(), [texts[position] for position in positions.reshape(-1).tolist()])
 
 
-def _whole(label: float, row: int, *, where: str) -> str | None:
-    if np.isnan(label):
-        return None
-    if not label.is_integer():
-        raise InputError(f"{where}: row {row} has label {label}; expected whole numbers, NaN or -1 for unknown")
-    return str(int(label))
+def _require_numbers(labels: Shaped[np.ndarray, " n"], *, where: Path) -> None:
+    """Whole numbers from −1, or NaN. An unsigned −1 has become the largest number that its type holds."""
+    kind = labels.dtype.kind
+    if kind == "u" and labels.dtype.itemsize > 1:  # of bytes, 255 may well be a class
+        _refuse_rows(labels, labels == np.iinfo(labels.dtype).max, "-1 as an unsigned number; save int64", where=where)
+    is_whole = np.isnan(labels) | (np.floor(labels) == labels) if kind == "f" else np.ones(len(labels), bool)
+    accepted = "expected whole numbers, NaN or -1 for unknown"
+    _refuse_rows(labels, ~is_whole | (labels >= 2.0**63), accepted, where=where)
+    _refuse_rows(labels, labels < UNKNOWN, "numbers are 0 and above, -1 for unknown", where=where)
 
 
-def numbered_rows(
-    labels: list[str | None], class_names: tuple[str, ...], *, where: str
-) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """The labels as numbers; where classes are named and labels are numbers, those are positions among the names."""
-    values, names = numbered(labels, class_names, where=where)
-    if not class_names or names == class_names:
-        return values, names
-    if not all(name.isdecimal() and int(name) < len(class_names) for name in names):
-        outside = next(name for name in names if not name.isdecimal() or int(name) >= len(class_names))
-        raise InputError(f"{where}: label {quoted(outside)} is none of the {len(class_names)} class_names")
-    positions = torch.tensor([*(int(name) for name in names), UNKNOWN])
-    return positions[values], class_names
+def _refuse_rows(labels: Shaped[np.ndarray, " n"], is_odd: Shaped[np.ndarray, " n"], why: str, *, where: Path) -> None:
+    if is_odd.any():
+        row = int(is_odd.argmax())
+        raise InputError(f"{where}: row {row} has label {labels[row]}; {why}")

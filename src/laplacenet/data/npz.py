@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from jaxtyping import Shaped
 
-from laplacenet.data.regular_files import open_regular, reason_of
+from laplacenet.data.files import open_regular, reason_of
 from laplacenet.runtime import InputError
 
 NPY = ".npy"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from laplacenet.data.dataset import Skipped
 from laplacenet.data.decoding import decode, image_size
-from laplacenet.data.regular_files import reason_of
+from laplacenet.data.files import reason_of
 from laplacenet.data.walking import PictureFile
 from laplacenet.runtime import InputError, Monitor, NullMonitor
 

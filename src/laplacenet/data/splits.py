@@ -1,14 +1,23 @@
-"""Which rows may show their label."""
+"""Which rows may show their label: drawn from a seed, or read from published `.npz`, `.txt` and `.csv` files."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from laplacenet.data.files import read_rows, read_text
 from laplacenet.data.images import UNKNOWN, describe_value
+from laplacenet.data.label_entries import FILE_HEADINGS, is_json_lines
+from laplacenet.data.names import in_one_line, quoted
+from laplacenet.data.npz import open_npz
 from laplacenet.runtime import InputError, stream
+
+N_KEYS_SHOWN = 5
+MOST_DIGITS = 18  # more do not fit into 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +76,78 @@ def hide_labels(labels: Int64[Tensor, " n"], split: Split) -> Int64[Tensor, " n"
     hidden = torch.full_like(labels, UNKNOWN)
     hidden[rows] = labels[rows]
     return hidden
+
+
+def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
+    """The split of `n` rows in a file: `.npz` (the array `key`), `.txt` (one number a line) or `.csv`.
+
+    An `.npz` file with one array needs no key. A CSV file is read in its column `index`, or else in its first one.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".txt", ".csv"):
+        raise InputError(f"{path}: a split is read from a .npz, .txt or .csv file")
+    if key is not None and suffix != ".npz":
+        raise InputError(f"{path}: key {key!r} given, but only an .npz file has keys")
+    if suffix == ".npz":
+        rows = _rows_of_npz(path, key)
+    elif suffix == ".txt":
+        rows = _row_numbers(enumerate(read_text(path).splitlines(), start=1), where=path)
+    else:
+        rows = _rows_of_csv(path)
+    values, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"{path}: row {values[counts > 1][0]} stands in the split twice")
+    try:
+        return Split(torch.from_numpy(values), n)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def holds_row_numbers(path: Path) -> bool:
+    """Whether a text is a split: a column `index` and none of files, or one of numbers only; else it lists labels."""
+    if is_json_lines(path, read_text(path)):
+        return False
+    rows = [cells for _, cells in read_rows(path)]
+    heading = [cell.lower() for cell in rows[0]] if rows else []
+    names_rows = "index" in heading and not any(word in heading for word in FILE_HEADINGS)
+    is_one_column = all(len(cells) == 1 for cells in rows) and any(_is_integer(cells[0]) for cells in rows)
+    return names_rows or is_one_column
+
+
+def _rows_of_npz(path: Path, key: str | None) -> list[int]:
+    with open_npz(path) as arrays:
+        keys = list(arrays.keys())
+        chosen = keys[0] if key is None and len(keys) == 1 else key
+        if chosen is None or chosen not in keys:
+            shown = ", ".join(map(in_one_line, keys[:N_KEYS_SHOWN])) + (", …" if len(keys) > N_KEYS_SHOWN else "")
+            asked = "holds several splits; name one" if key is None else f"no split {key!r}"
+            raise InputError(f"{path}: {asked}; its {len(keys)} keys are {shown}")
+        rows = arrays[chosen]
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+        raise InputError(f"{path}: {chosen} must be a list of integers; got {rows.dtype} {rows.shape}")
+    return [int(row) for row in rows]
+
+
+def _rows_of_csv(path: Path) -> list[int]:
+    rows = read_rows(path)
+    header = [cell.lower() for cell in rows[0][1]] if rows else []
+    column = header.index("index") if "index" in header else 0
+    if header and not _is_integer(header[column]):
+        rows = rows[1:]
+    return _row_numbers(((line, cells[column] if column < len(cells) else "") for line, cells in rows), where=path)
+
+
+def _row_numbers(cells: Iterable[tuple[int, str]], *, where: Path) -> list[int]:
+    numbers = []
+    for line, cell in cells:
+        if cell.strip() and not _is_integer(cell):
+            raise InputError(f"{where}, line {line}: {quoted(cell.strip())} is not a row number")
+        if cell.strip():
+            numbers.append(int(cell))
+    return numbers
+
+
+def _is_integer(cell: str) -> bool:
+    digits = cell.strip().removeprefix("-")
+    return digits.isdecimal() and len(digits) <= MOST_DIGITS

@@ -3,13 +3,14 @@
 import os
 import stat
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from laplacenet.data.dataset import Skipped
 from laplacenet.data.decoding import SUFFIXES
-from laplacenet.data.names import writable
-from laplacenet.data.regular_files import KINDS, reason_of
+from laplacenet.data.files import KINDS, reason_of
+from laplacenet.data.names import in_one_line, writable
 from laplacenet.runtime.run_folder import EXPERIMENT
 
 # files that people and systems keep beside pictures; anything else that is no picture is reported as skipped
@@ -17,6 +18,13 @@ COMPANION_SUFFIXES = (
     *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xml", ".yaml", ".yml", ".npy", ".npz"),
     *(".txt", ".md", ".html", ".log", ".ini", ".db"),
 )
+TRAIN, TEST = "train", "test"
+HELD_OUT = (TEST, "val", "valid", "validation")
+UNLABELED_FOLDERS = (
+    *("unlabeled", "unlabelled", "unknown", "unsorted", "unclassified", "unannotated"),
+    *("nolabel", "nolabels", "tolabel", "todo"),
+)
+"""Names of folders that are no class, in any case, with or without `_`, `-` and spaces in and around them."""
 PASSED_OVER = (".", "__MACOSX", "@eaDir")  # what such a name begins with is no one's picture
 
 
@@ -100,3 +108,44 @@ class _Walk:
 def _identity(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True)
+class FolderParts:
+    """A folder's pictures: those to learn from, those to test on, and how many `val` and the like keep apart."""
+
+    train: tuple[PictureFile, ...]
+    test: tuple[PictureFile, ...]
+    n_held_out: int
+    n_above: int
+    """How many folders stand above those of the classes."""
+
+
+def parted(folder: Path, files: Sequence[PictureFile]) -> FolderParts:
+    """Where there is a `train` folder, the folders below it are the classes and `test` is the test set.
+
+    Pictures beside it are to learn from too, but have no label; `val`, `valid` and `validation` are left out.
+    """
+    if not (folder / TRAIN).is_dir():
+        return FolderParts(tuple(files), (), 0, 0)
+    top = [file.parts[0].lower() for file in files]
+    train = tuple(file for file, name in zip(files, top, strict=True) if name not in HELD_OUT)
+    test = tuple(file for file, name in zip(files, top, strict=True) if name == TEST)
+    return FolderParts(train, test, len(files) - len(train) - len(test), 1)
+
+
+def class_of(picture: PictureFile, *, n_above: int = 0) -> str | None:
+    """The sub-folder's name; None outside any, and below one whose name says that its pictures have no label."""
+    folders = picture.parts[n_above:-1]
+    return None if not folders or any(map(_is_unlabeled, folders)) else folders[0]
+
+
+def _is_unlabeled(folder: str) -> bool:
+    return "".join(sign for sign in folder.casefold() if sign not in "_- ") in UNLABELED_FOLDERS
+
+
+def nothing_found(folder: Path, skipped: Sequence[Skipped]) -> str:
+    if skipped:
+        first = f"{in_one_line(skipped[0].path)}: {skipped[0].reason}"
+        return f"{folder}: none of {len(skipped)} files could be read; the first, {first}"
+    return f"{folder}: no pictures; expected {' '.join(SUFFIXES)} files, in one sub-folder for each class if known"

@@ -15,7 +15,7 @@ from laplacenet.data import VectorSet
 from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.evidence import graph_evidence
-from laplacenet.models.predictions import Prediction, Source, row_names, told
+from laplacenet.labeling.predictions import Prediction, Source, row_names, told
 from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
 from laplacenet.runtime import (
     InputError,

@@ -54,7 +54,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Session:
+class LabelingSession:
     """Where a labeling runs and who watches it; `started_at` is by `time.monotonic`."""
 
     execution: Execution
@@ -77,7 +77,7 @@ class SessionEnd:
 
 
 def start(
-    settings: LabelingSettings, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: Session
+    settings: LabelingSettings, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
 ) -> SessionEnd:
     """Label what the settings name, with `section.field=value` texts above them.
 
@@ -98,7 +98,7 @@ def start(
         return train_pictures(job, folder, session, is_new=True) if job.are_pictures else spread(job, folder, session)
 
 
-def resume(folder: RunFolder, limit_s: float | None, session: Session) -> SessionEnd:
+def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -> SessionEnd:
     """Go on with the labeling in this folder; `limit_s` is the time for this session, None for that of the run."""
     settings = read_settings(folder)
     if limit_s is not None:
@@ -113,7 +113,7 @@ def resume(folder: RunFolder, limit_s: float | None, session: Session) -> Sessio
         return spread(job, folder, session)
 
 
-def spread(job: Job, folder: RunFolder, session: Session) -> SessionEnd:
+def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
     """Label embeddings: seconds, and always from the start."""
     begin(job, folder, session.execution)
     session.progress.chose(graph_choices(job))
@@ -121,7 +121,7 @@ def spread(job: Job, folder: RunFolder, session: Session) -> SessionEnd:
     return SessionEnd(folder)
 
 
-def train_pictures(job: Job, folder: RunFolder, session: Session, *, is_new: bool) -> SessionEnd:
+def train_pictures(job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool) -> SessionEnd:
     """Train and label in stages, until they are done or a signal or the time says stop."""
     watch = SignalMonitor()
     context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
@@ -173,5 +173,5 @@ def notes_on(job: Job) -> list[str]:
     return notes
 
 
-def new_session(execution: Execution, progress: Progress | None = None) -> Session:
-    return Session(execution, progress or Progress(), time.monotonic())
+def new_session(execution: Execution, progress: Progress | None = None) -> LabelingSession:
+    return LabelingSession(execution, progress or Progress(), time.monotonic())

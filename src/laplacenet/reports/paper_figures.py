@@ -17,8 +17,9 @@ from laplacenet.experiments.paper.series import (
     invariance_on_test,
     invariance_on_train,
     last_error,
+    schedule,
+    steps_of,
 )
-from laplacenet.experiments.paper.verdicts import schedule, steps_of
 from laplacenet.reports.style import FIRST_COLORS
 
 INK = "#010203"  # replaced by the page's own text color where the drawing is part of the page

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 
 from laplacenet.experiments.benchmark import read_side_by_side
 from laplacenet.experiments.paper.claims import Claim, numbers, statements
+from laplacenet.experiments.paper.comparisons import Finding, Verdict
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
 from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
 from laplacenet.experiments.paper.records import Record, read_records
-from laplacenet.experiments.paper.series import RecordBook, is_of, last_error
-from laplacenet.experiments.paper.verdicts import Finding, Verdict, schedule
+from laplacenet.experiments.paper.series import RecordBook, is_of, last_error, schedule
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
 from laplacenet.reports.rendering import template
@@ -171,7 +171,7 @@ def headline(records: Sequence[Record]) -> str:
             experiment = cell.experiment
             series = book.series(experiment)
             spread = series[0].spread(last_error) if series else None
-            if experiment.train.label_source == "graph" and spread is not None and experiment.name not in seen:
+            if experiment.method.name == "laplacenet" and spread is not None and experiment.name not in seen:
                 seen.add(experiment.name)
                 ours = f"**{spread}** ({schedule(series[0])})"
                 lines.append(f"| {cell.column} | {experiment.model.name} | {cell.published} | {ours} |")

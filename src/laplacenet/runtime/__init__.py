@@ -1,19 +1,21 @@
 """Named random streams, devices and precision, files that are never half written, run folders, provenance, monitors.
 
-Names are imported when they are first used: a command that only checks its arguments must not wait for torch.
+What needs torch is imported when it is first used: the command line checks paths and arguments without waiting for it.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from laplacenet.runtime.errors import InputError, RunError, TimeLimitError
+from laplacenet.runtime.files import read_json, read_sealed, read_whole, write_json, write_sealed, write_whole
+from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor
+from laplacenet.runtime.protection import require_apart, require_no_input
+from laplacenet.runtime.run_folder import RunFolder
+
 if TYPE_CHECKING:
-    from laplacenet.runtime.device import choose_device, mixed_precision
-    from laplacenet.runtime.errors import InputError, RunError
-    from laplacenet.runtime.files import read_json, read_sealed, read_whole, write_json, write_sealed, write_whole
-    from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor
-    from laplacenet.runtime.provenance import provenance
+    from laplacenet.runtime.device import choose_device, compute_dtype, mixed_precision
+    from laplacenet.runtime.origin import provenance
     from laplacenet.runtime.random import stream, stream_seed
-    from laplacenet.runtime.run_folder import RunFolder
 
 __all__ = [
     "InputError",
@@ -22,33 +24,35 @@ __all__ = [
     "NullMonitor",
     "RunError",
     "RunFolder",
+    "TimeLimitError",
     "choose_device",
+    "compute_dtype",
     "mixed_precision",
     "provenance",
     "read_json",
     "read_sealed",
     "read_whole",
+    "require_apart",
+    "require_no_input",
     "stream",
     "stream_seed",
     "write_json",
     "write_sealed",
     "write_whole",
 ]
-MODULES = {
-    "device": ("choose_device", "mixed_precision"),
-    "errors": ("InputError", "RunError"),
-    "files": ("read_json", "read_sealed", "read_whole", "write_json", "write_sealed", "write_whole"),
-    "monitor": ("Interruption", "Monitor", "NullMonitor"),
-    "provenance": ("provenance",),
-    "random": ("stream", "stream_seed"),
-    "run_folder": ("RunFolder",),
+
+SLOW_TO_IMPORT = {
+    "choose_device": "device",
+    "compute_dtype": "device",
+    "mixed_precision": "device",
+    "provenance": "origin",
+    "stream": "random",
+    "stream_seed": "random",
 }
+"""By name: the module here that needs torch or NumPy."""
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in MODULES.items():
-        if name in names:
-            found = getattr(importlib.import_module(f"laplacenet.runtime.{module}"), name)
-            globals()[name] = found  # the module `provenance` would otherwise hide the function
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in SLOW_TO_IMPORT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{SLOW_TO_IMPORT[name]}"), name)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from laplacenet.augment import normalized
 from laplacenet.data import Collection, ImageSet, Skipped
-from laplacenet.data.collection import ARRAY_SUFFIXES, DATA_KEYS, read_array_collection
+from laplacenet.data.arrays import ARRAY_SUFFIXES
+from laplacenet.data.collection import read_array_collection
 from laplacenet.data.decoding import SUFFIXES
-from laplacenet.data.label_vectors import LABEL_KEYS
 from laplacenet.data.names import writable
 from laplacenet.data.pictures import decode_all, one_channel
 from laplacenet.data.walking import PictureFile, find_pictures
@@ -96,7 +96,7 @@ def _source(path: Path) -> Source:
         named = tuple(PictureFile(file.path, f"{writable(str(path))}/{file.name}") for file in files)
         return Source(path, named, tuple(skipped))
     if path.suffix.lower() in ARRAY_SUFFIXES:
-        return Source(path, rows=read_array_collection(path, None, DATA_KEYS, LABEL_KEYS))
+        return Source(path, rows=read_array_collection(path))
     return Source(path, (PictureFile(path, writable(str(path))),), is_named=True)
 
 

@@ -9,9 +9,9 @@ from PIL import Image, ImageOps
 
 from laplacenet.augment import normalized
 from laplacenet.data import ChannelStatistics, Skipped
+from laplacenet.labeling import predictions as module
+from laplacenet.labeling.predictions import Prediction, predictions, sources_of, told
 from laplacenet.models import ModelConfig, ModelDescription
-from laplacenet.models import predictions as module
-from laplacenet.models.predictions import Prediction, predictions, sources_of, told
 from laplacenet.runtime import InputError
 
 

@@ -1,0 +1,63 @@
+"""CSV as every command writes it: in one piece, and without cells that a spreadsheet would run as formulas.
+
+A text that begins with =, +, - or @ (or a tab or carriage return) and is no number gets an apostrophe in front, the
+spreadsheets' own mark for text. `unescaped` takes it off again, so what is read back is what was written.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.files import read_whole, write_whole
+
+# apostrophes that stand before such a sign already get one more, so that taking one off is always right
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_ESCAPED = re.compile(r"''*[=+\-@\t\r]")
+_TO_QUOTE = re.compile(r"[\",\r\n]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def escaped(text: str) -> str:
+    """The text as a cell that no spreadsheet computes."""
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unescaped(cell: str) -> str:
+    """The text that `escaped` made the cell of; any other cell as it is."""
+    return cell[1:] if _ESCAPED.match(cell) and not _NUMBER.fullmatch(cell[1:]) else cell
+
+
+def csv_line(cells: Iterable[object]) -> str:
+    """One line with its end; texts are escaped, and quoted where they must be."""
+    return ",".join(map(_cell, cells)) + "\n"
+
+
+def csv_text(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A heading and its rows."""
+    return "".join(map(csv_line, (heading, *rows)))
+
+
+def write_csv(path: Path, heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Replace `path` by the table in UTF-8; whoever looks sees the old file or the new one, never a part."""
+    write_whole(path, csv_text(heading, rows).encode())
+
+
+def read_csv(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a file that `write_csv` wrote, by heading."""
+    try:
+        reader = csv.DictReader(io.StringIO(read_whole(path).decode(), newline=""), strict=True)
+        for row in reader:
+            if None in row or None in row.values():
+                raise InputError(f"{path}, line {reader.line_num}: not as many cells as the heading has")
+            yield {heading: unescaped(cell) for heading, cell in row.items()}
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+
+
+def _cell(value: object) -> str:
+    text = escaped(value) if isinstance(value, str) else "" if value is None else str(value)
+    # Python's own writer leaves a carriage return bare, which its reader then takes for the end of the line
+    return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text
