@@ -14,6 +14,7 @@ from laplacenet.labeling.evidence import Evidence, ask, score_evidence
 from laplacenet.labeling.result import SOURCES
 from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 from laplacenet.models import Inference
+from laplacenet.runtime import InputError
 
 GRAPH_TEMPERATURE = 0.5
 """At which the graph's evidence is as sure as the network is, on pictures whose hidden labels were looked at."""
@@ -67,7 +68,10 @@ def save_pass(path: Path, found: LabelPass) -> None:
 
 
 def load_pass(path: Path) -> LabelPass:
-    tensors, _ = read_sealed_tensors(path, FIELDS)
+    try:
+        tensors, _ = read_sealed_tensors(path, FIELDS)
+    except InputError as error:
+        raise InputError(f"{error}; delete it, and the resumed run labels that stage again") from error
     return LabelPass(**tensors)
 
 

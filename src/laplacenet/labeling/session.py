@@ -129,6 +129,7 @@ def train_pictures(job: Job, folder: RunFolder, session: LabelingSession, *, is_
         begin(context.job, folder, session.execution)
     with use_threads(context.job.settings.threads or torch.get_num_threads()):
         run = picture_run(context, step_s=step_s)
+        run.stages.passes()  # what earlier sessions left is read before anything is added to it
         session.progress.chose(run.choices)
         with watch, session.progress.training(run.ends_at) as show:
             for record in run.epochs():
