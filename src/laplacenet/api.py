@@ -358,6 +358,8 @@ def require_labeling(path: PathLike) -> Path:
     """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
     if (Path(path) / "labeling.json").is_file():
         return Path(path)
+    if not (Path(path) / EXPERIMENT).is_file():
+        raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
     content = read_json(folder.path / EXPERIMENT)
     if not isinstance(content, dict) or content.get("kind") != "labeling":

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,16 +15,16 @@ from laplacenet.runtime import InputError, stream
 
 POOL = 4_000  # rows compared with one another: their similarities fill 64 MB
 N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by itself
+ALIKE = math.exp(-1)  # closeness at the reach
 FLOOR = 0.01  # what a row counts of which the graph is sure: sure is not right, and ties are broken by coverage
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Rows in the order in which they should be labeled; `stands_for` counts the rows that each is nearer to than any
-    row before it."""
+    """Rows in the order in which they should be labeled; `n_alike` counts the rows that are much like each."""
 
     rows: Int64[Tensor, " m"]
-    stands_for: Int64[Tensor, " m"]
+    n_alike: Int64[Tensor, " m"]
 
 
 def select_next(labeling: Labeling, n: int) -> Selection:
@@ -44,8 +45,8 @@ def select_next(labeling: Labeling, n: int) -> Selection:
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
     closeness = _closeness(labeling.features[candidates[pool]].float())
-    taken, n_nearest = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
-    n_alike = n_nearest * (len(candidates) / len(pool))
+    taken = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
+    n_alike = ((closeness[taken] >= ALIKE).sum(dim=1) - 1) * (len(candidates) / len(pool))
     return Selection(candidates[pool[taken]], n_alike.round().long())
 
 
@@ -62,11 +63,11 @@ def contradiction(labeling: Labeling, rows: Int64[Tensor, " m"]) -> Float[Tensor
 
 
 def why(labeling: Labeling, row: int, n_alike: int) -> str:
-    """In words: between which labels the row stands, and how many others it speaks for."""
+    """In words: between which labels the row stands, and how many others are like it."""
     names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
-    return f"{said}; stands for {n_alike}"
+    return f"{said}; like {n_alike} others"
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:
@@ -77,8 +78,8 @@ def why_suspect(labeling: Labeling, row: int) -> str:
 
 def next_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     """The n rows most worth labeling: row, guess, reason."""
-    worth = select_next(labeling, n)
-    rows = zip(worth.rows.tolist(), worth.stands_for.tolist(), strict=True)
+    chosen = select_next(labeling, n)
+    rows = zip(chosen.rows.tolist(), chosen.n_alike.tolist(), strict=True)
     return [(row, int(labeling.labels[row]), why(labeling, row, n_alike)) for row, n_alike in rows]
 
 
@@ -124,23 +125,19 @@ def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:
     return (-distances / scale).exp()
 
 
-def _greedy_cover(
-    closeness: Float[Tensor, "m m"], weights: Float[Tensor, " m"], n: int
-) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:
-    """Row after row, each the one that adds most, none twice; and how many rows each was the nearest to when taken.
+def _greedy_cover(closeness: Float[Tensor, "m m"], weights: Float[Tensor, " m"], n: int) -> Int64[Tensor, " n"]:
+    """Row after row, each the one that adds most; none twice.
 
     What a row adds only shrinks as others are taken, so an old sum is a bound: only the row that leads is summed again.
     """
     covered = torch.zeros(len(weights))
     bounds = closeness @ weights
     taken: list[int] = []
-    n_nearest: list[int] = []
     while len(taken) < n:
         leader = int(bounds.argmax())
         bounds[leader] = weights @ (closeness[leader] - covered).clamp(min=0)
         if int(bounds.argmax()) == leader:
-            n_nearest.append(int((closeness[leader] > covered).sum()))
             covered = torch.maximum(covered, closeness[leader])
             bounds[leader] = -1.0
             taken.append(leader)
-    return torch.tensor(taken), torch.tensor(n_nearest)
+    return torch.tensor(taken)

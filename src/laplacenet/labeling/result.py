@@ -31,6 +31,8 @@ DTYPES = {
     "positions": torch.float32,
 }
 ROW_FIELDS = tuple(DTYPES)
+MAY_BE_UNKNOWN = ("unseen_scores", "positions")
+"""NaN in rows that have none."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | Non
         low, high = ranges.get(name, (None, None))
         if low is not None and n and not bool(((tensor >= low) & (tensor <= high)).all()):
             return f"{name} must lie between {low} and {high}"
-        if tensor.is_floating_point() and name != "unseen_scores" and not bool(tensor.isfinite().all()):
+        if tensor.is_floating_point() and name not in MAY_BE_UNKNOWN and not bool(tensor.isfinite().all()):
             return f"{name} must be finite"
     for name in ("scores", "unseen_scores"):
         known = tensors[name][~tensors[name].isnan().any(dim=1)]
