@@ -69,7 +69,7 @@ def test_the_page_answers_what_people_ask(tmp_path: Path) -> None:
         "small-cnn: the pictures are small",
     ):
         assert said in page.text
-    for heading in ("How accurate", "How sure", "most likely to be wrong", "Most worth labeling next", "Map"):
+    for heading in ("Accuracy", "Confidence", "most likely to be wrong", "What to label next", "Map"):
         assert heading in page.text
     assert f"laplacenet next {tmp_path} -n 50" in page.text
     pictures = [attributes for tag, attributes in page.tags if tag == "img"]

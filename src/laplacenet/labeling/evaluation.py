@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from laplacenet.data import Collection, ImageSet, VectorSet, read_judges
-from laplacenet.data.collection import ARRAY_SUFFIXES
+from laplacenet.data.arrays import ARRAY_SUFFIXES
 from laplacenet.data.judges import labels_own_rows
 from laplacenet.labeling.estimate import calibration_bins, class_estimate, expected_error, wilson
 from laplacenet.labeling.result import CalibrationBin, ClassEstimate, Interval, Labeling

@@ -230,9 +230,8 @@ def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | Non
     for name, tensor in tensors.items():
         if tensor.dtype != DTYPES[name] or tuple(tensor.shape) != shapes[name]:
             return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, not {DTYPES[name]} {shapes[name]}"
-        low, high = ranges.get(name, (None, None))
-        if low is not None and n and not bool(((tensor >= low) & (tensor <= high)).all()):
-            return f"{name} must lie between {low} and {high}"
+        if name in ranges and not bool(((tensor >= ranges[name][0]) & (tensor <= ranges[name][1])).all()):
+            return f"{name} must lie between {ranges[name][0]} and {ranges[name][1]}"
         if tensor.is_floating_point() and name not in MAY_BE_UNKNOWN and not bool(tensor.isfinite().all()):
             return f"{name} must be finite"
     for name in ("scores", "unseen_scores"):

@@ -64,14 +64,14 @@ def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]
 
     Steps that were asked for are taken as they are, with None for their time; otherwise as many as fit into the time.
     """
-    settings = context.job.settings
-    if settings.time.steps is not None or settings.time.limit_s is None:
+    settings, limit_s = context.job.settings, context.job.settings.time.limit_s
+    if settings.time.steps is not None or limit_s is None:
         steps = settings.time.steps or settings.train.steps
         settings = replace(settings, threads=settings.threads or torch.get_num_threads())
         return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), None
     threads, step_s = measure_threads(context, [settings.threads] if settings.threads else threads_to_try(context))
     settings = replace(settings, threads=threads)
-    left_s = context.started_at + settings.time.limit_s - time.monotonic() - reporting_s(len(context.rows))
+    left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows))
     steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
     return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), step_s
 
