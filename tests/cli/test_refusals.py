@@ -93,7 +93,7 @@ FRESH = {
     " --seed --strict --overwrite",
 }
 BESIDE_RESUME = {
-    "train": "--resume --device --no-compile --data-dir --download --for --checkpoint-every",
+    "train": "--resume --device --compile --data-dir --download --for --checkpoint-every",
     "label": "--resume --device --for",
 }
 OF_FRESH_RUNS = [(command, name) for command, names in FRESH.items() for name in names.split()]
@@ -115,7 +115,7 @@ def test_every_option_either_goes_with_resume_or_is_refused(command: str) -> Non
 
 
 def test_what_is_no_setting_goes_with_resume(shell: Shell) -> None:
-    words = "--device cpu --no-compile --data-dir empty --download --for 9m --checkpoint-every 9m"
+    words = "--device cpu --compile --data-dir empty --download --for 9m --checkpoint-every 9m"
     assert "empty: is no run folder" in shell.fails("train", "--resume", "empty", *words.split())
     assert "empty: is no run folder" in shell.fails("label", "--resume", "empty", "--device", "cpu", "--for", "9m")
 

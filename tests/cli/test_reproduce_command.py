@@ -194,7 +194,7 @@ def test_an_invalid_record_of_figure_2_counts_for_nothing(
     "words",
     [
         *("--steps 10", "--set train.lr=1", "--device cpu", "--for 9m", "--column c", "--row r", "--data-dir ."),
-        *("--split-file f", "--no-compile", "--checkpoint-every 9s", "--runs other", "--preset digits"),
+        *("--split-file f", "--compile", "--checkpoint-every 9s", "--runs other", "--preset digits"),
     ],
 )
 def test_figure_2_refuses_options_that_it_does_not_use(words: str, tmp_path: Path) -> None:
