@@ -24,6 +24,8 @@ from laplacenet.labeling.stages import PASS, Deadline, LabelingContext, StageRun
 from laplacenet.runtime import Monitor
 from laplacenet.training.checkpoint import checkpoint_step
 
+LEAST_STEPS = 5
+"""Of a stage whose number of steps was fitted to the time: with fewer it counts for nothing."""
 WORTH_BEGINNING = 0.6
 """The part of a whole vote that must fit into the time left."""
 WORTH_HEARING = 1 / 8
@@ -88,6 +90,7 @@ class PictureStages:
         self.plan = StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
         self.is_vote_owed = self.are_done and all(map(self.is_done, self.votes))
         self.is_out_of_time = False
+        self.overhead_s = 0.0
         self.current: StageRun | None = None
 
     @property
@@ -116,7 +119,7 @@ class PictureStages:
         names = [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)]
         for place, name in enumerate(names):
             share = self.plan.weight(name) / sum(self.plan.weight(later) for later in names[place:])
-            yield from self._epochs_of(name, share)
+            yield from self._epochs_of(name, share, n_stages=len(names) - place)
             if self.is_out_of_time or self.context.monitor.should_stop:
                 return
         while self._has_time_for_a_vote() and not (self.is_out_of_time or self.context.monitor.should_stop):
@@ -129,15 +132,19 @@ class PictureStages:
             return is_owed
         return self.ends_at - time.monotonic() > WORTH_BEGINNING * self.plan.most_steps * self.step_s
 
-    def _epochs_of(self, name: str, share: float) -> Iterator[StageEpoch]:
-        """A stage is done when it took its steps. Where steps were fitted to the time, half of them will do."""
-        left_s = None if self.ends_at is None else self.ends_at - time.monotonic()
+    def _epochs_of(self, name: str, share: float, *, n_stages: int = 1) -> Iterator[StageEpoch]:
+        """A stage is done when it took its steps; where these were fitted to the time, fewer will do.
+
+        `share` is its part of the time left for the training of `n_stages` stages, this one and those after it.
+        """
+        entered_at = time.monotonic()
+        left_s = None if self.ends_at is None else self.ends_at - entered_at
         if left_s is not None and left_s <= 0:
             self.is_out_of_time = True
             return
-        seconds = None if left_s is None else left_s * share
+        seconds = None if left_s is None else max(0.0, left_s - n_stages * self.overhead_s) * share
         stage = self.plan.stage(name, seconds=seconds, step_s=self.step_s)
-        least_steps = stage.config.steps if self.step_s is None else (stage.config.steps + 1) // 2
+        least_steps = stage.config.steps if self.step_s is None else min(LEAST_STEPS, stage.config.steps)
         self.current = StageRun(self.context, stage)
         n_before, began_at = checkpoint_step(self.current.path / "checkpoint"), time.monotonic()
         n_done = n_before
@@ -149,12 +156,17 @@ class PictureStages:
         if n_done < least_steps:
             self.is_out_of_time = True
             return
-        if n_done > n_before and self.step_s is not None:
-            self.step_s = (time.monotonic() - began_at) / (n_done - n_before)
+        trained_s = time.monotonic() - began_at
         self.current.label()
+        self._learn_from(n_done - n_before, trained_s, time.monotonic() - entered_at)
+
+    def _learn_from(self, n_steps: int, trained_s: float, total_s: float) -> None:
+        """What a step takes and what a stage takes beside its steps, for the plan of the next."""
+        if n_steps > 0 and self.step_s is not None:
+            self.step_s = trained_s / n_steps
+            self.overhead_s = total_s - trained_s
 
     def _deadline(self, seconds: float | None, *, least_steps: int) -> StageDeadline:
-        # the last stage has nothing behind it that could give it slack
         ends_at = None if seconds is None else time.monotonic() + seconds * SLACK
         return StageDeadline(self.context.monitor, ends_at, last_at=self.ends_at, least_steps=least_steps)
 
