@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacenet.cli.label import share
-from laplacenet.cli.options import DataDir, Device
+from laplacenet.cli.options import DataDir, Device, existing, existing_run
+from laplacenet.cli.output import say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run of train or label.")],
+    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
     truth: Annotated[
-        Path | None, typer.Option(help="True labels of the pictures of a run of label, as --labels takes them.")
+        Path | None,
+        typer.Option(callback=existing, help="True labels of the pictures of a run of label, as --labels takes them."),
     ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -45,7 +47,7 @@ def evaluate(
         raise InputError(f"--truth {truth}: judges a run of label; {run} is one of train, whose data set has its own")
     else:
         lines = training_lines(run, data_dir, device)
-    typer.echo("\n".join(lines))
+    say(*lines)
 
 
 def labeling_lines(run: Path, truth: Path | None) -> list[str]:
@@ -78,19 +80,15 @@ def calibration_lines(calibration: "Calibration | None") -> list[str]:
 
 
 def class_lines(classes: "tuple[ClassEstimate, ...]") -> list[str]:
-    from laplacenet.runtime.errors import one_line
-
-    width = max(len(one_line(entry.name)) for entry in classes)
+    width = max(len(entry.name) for entry in classes)
     return [
-        f"  {one_line(entry.name):{width}}  {'–' if entry.accuracy is None else share(entry.accuracy)}, n = {entry.n}"
+        f"  {entry.name:{width}}  {'–' if entry.accuracy is None else share(entry.accuracy)}, n = {entry.n}"
         for entry in classes
     ]
 
 
 def training_lines(run: Path, data_dir: Path | None, device: str) -> list[str]:
-    from rich.console import Console
-
-    from laplacenet.cli.progress import Tally
+    from laplacenet.cli.progress import counter
     from laplacenet.cli.session import read_task
     from laplacenet.cli.wording import invariance_lines, percent
     from laplacenet.experiments import read_experiment
@@ -104,7 +102,7 @@ def training_lines(run: Path, data_dir: Path | None, device: str) -> list[str]:
     network, _ = load_model(folder.path)
     task = read_task(read_experiment(folder), data_folder=data_dir)
     require_unchanged(task, folder)
-    with Tally(Console(stderr=True), "evaluate") as tally:
+    with counter("evaluate") as tally:
         judge = Judge(task, Inference(network.to(chosen_device), counted(task.views.plain, tally)))
         lines = [f"test error     {percent(judge.test_error)}", *invariance_lines(judge)]
         errors = judge.test_errors_by_class

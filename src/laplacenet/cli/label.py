@@ -6,35 +6,50 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, Model, Overwrite, Settings, refuse_beside_resume
+from laplacenet.cli.options import (
+    CheckpointEvery,
+    Device,
+    Model,
+    Overwrite,
+    Settings,
+    duration_of,
+    existing,
+    existing_run,
+    refuse_beside_resume,
+)
+from laplacenet.cli.output import say
 
 if TYPE_CHECKING:
     from laplacenet.api import LabelingRun
     from laplacenet.cli.label_progress import TerminalProgress
     from laplacenet.labeling.result import Interval
 
-OUT_OF_TIME = 3
-
 Pictures = Annotated[
-    Path | None, typer.Argument(help="A folder of pictures, or an .npz or .npy file of images or embeddings.")
+    Path | None,
+    typer.Argument(callback=existing, help="A folder of pictures, or an .npz or .npy file of images or embeddings."),
 ]
 Labels = Annotated[
     list[Path] | None,
     typer.Option(
+        callback=existing,
         help="A file of given labels: file names and labels in .csv, .tsv or .jsonl; for arrays one label per row."
-        " May be repeated.  [default: sub-folders, or the labels in the file]"
+        " May be repeated.  [default: sub-folders, or the labels in the file]",
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-labels]")]
 Time = Annotated[
-    str | None,
+    float | None,
     typer.Option(
         "--for",
         metavar="TIME",
+        parser=duration_of("--for"),
         help="Time limit, such as 90s, 4m or 2h.  [default: 4m for pictures; with --resume that of the run]",
     ),
 ]
-Test = Annotated[Path | None, typer.Option(help="True labels to test with: a folder, an array file, or a label file.")]
+Test = Annotated[
+    Path | None,
+    typer.Option(callback=existing, help="True labels to test with: a folder, an array file, or a label file."),
+]
 Size = Annotated[int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")]
 NoFlip = Annotated[bool, typer.Option("--no-flip", help="Do not mirror pictures: a mirror image may be another class.")]
 Steps = Annotated[
@@ -52,10 +67,7 @@ NoSuspects = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
-Resume = Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")]
-CheckpointEvery = Annotated[
-    str, typer.Option(metavar="TIME", help="Save a checkpoint this often: what a crash costs at most.")
-]
+Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the labeling in this run folder.")]
 
 
 def label(
@@ -76,7 +88,7 @@ def label(
     strict: Strict = False,
     overwrite: Overwrite = False,
     resume: Resume = None,
-    checkpoint_every: CheckpointEvery = "60s",
+    checkpoint_every: CheckpointEvery = 60.0,
     device: Device = "auto",
 ) -> None:
     """Label every picture of a folder, or every embedding of a file, from the few labels that are known.
@@ -135,15 +147,20 @@ def terminal_progress() -> "TerminalProgress":
 
 def end(run: "LabelingRun", *, exit_code: int = 0) -> None:
     """Say what came of it, or how to go on, and end with the exit code."""
+    from laplacenet.runtime import TimeLimitError
+
     if run.has_labels and exit_code == 0:
-        typer.echo("\n".join(result_lines(run)))
-    if exit_code or run.is_out_of_time:
-        reason = "interrupted" if exit_code else "time is up"
-        got = "; ".join(map(str, run.stages))
-        command = f"laplacenet label --resume {shlex.quote(str(run.path))}"
-        kept = "the labels so far are kept" if run.has_labels else "there are no labels yet"
-        typer.echo(f"{reason} ({got}); {kept}; go on with: {command}", err=True)
-        raise typer.Exit(exit_code or OUT_OF_TIME)
+        say(*result_lines(run))
+    reason = "interrupted" if exit_code else "time is up"
+    got = "; ".join(map(str, run.stages))
+    command = f"laplacenet label --resume {shlex.quote(str(run.path))}"
+    kept = "the labels so far are kept" if run.has_labels else "there are no labels yet"
+    line = f"{reason} ({got}); {kept}; go on with: {command}"
+    if exit_code:
+        say(line, err=True)
+        raise typer.Exit(exit_code)
+    if run.is_out_of_time:
+        raise TimeLimitError(line)
 
 
 def result_lines(run: "LabelingRun") -> list[str]:
