@@ -310,7 +310,7 @@ def require_inputs(
         raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
     path = Path(pictures).expanduser()
     if not path.is_dir() and path.suffix.lower() not in ARRAYS:
-        what = "not something that can be labeled" if path.exists() else "no such folder or file"
+        what = "not something that can be labeled" if path.exists() else "no such file or folder"
         raise InputError(f"{path}: {what}; give a folder of pictures, or an .npz or .npy file of images or embeddings")
     require_exists(path, what="pictures")
     for file in labels:
@@ -322,7 +322,7 @@ def require_inputs(
 
 def require_exists(path: Path, *, what: str) -> None:
     if not path.expanduser().exists():
-        raise InputError(f"{path}: no such folder or file ({what})")
+        raise InputError(f"{path}: no such file or folder ({what})")
 
 
 def require_free(out: PathLike | None, inputs: Sequence[Path | None], *, overwrite: bool) -> None:

@@ -59,9 +59,9 @@ def test_a_run_is_opened_again_and_resumed(embeddings: Path, tmp_path: Path) -> 
     ("changes", "expected"),
     [
         ({"pictures": None}, "nothing to label"),
-        ({"pictures": "nowhere"}, "no such folder or file"),
-        ({"labels": ["nowhere.csv"]}, "nowhere.csv: no such folder or file"),
-        ({"test": "nowhere.csv"}, "nowhere.csv: no such folder or file"),
+        ({"pictures": "nowhere"}, "no such file or folder"),
+        ({"labels": ["nowhere.csv"]}, "nowhere.csv: no such file or folder"),
+        ({"test": "nowhere.csv"}, "nowhere.csv: no such file or folder"),
         ({"time_limit": "soon"}, "give a time such as"),
         ({"time_limit": -1.0}, "give a time such as"),
         ({"steps": 0}, "steps must be a positive number"),

@@ -196,7 +196,7 @@ def test_evaluate_judges_a_labeling_with_and_without_the_truth(shell: Shell) -> 
     ("arguments", "expected"),
     [
         (("train", "--resume", "run"), "laplacenet label --resume run"),
-        (("evaluate", "run", "--truth", "nowhere.csv"), "nowhere.csv: no such folder or file"),
+        (("evaluate", "run", "--truth", "nowhere.csv"), "nowhere.csv: no such file or folder"),
         (("evaluate", "run", "--truth", "photos"), "give the true labels of the run's own rows"),
     ],
 )

@@ -14,14 +14,14 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from laplacenet.labeling.result import Calibration, Labeling
 from laplacenet.reports.paper_figures import STYLE
-from laplacenet.reports.style import FIRST_COLORS, GREY, class_colors
+from laplacenet.reports.style import COLORS, GREY, class_colors
 
 SIZE = (4.2, 2.8)  # inches
 N_BARS = 20
 N_STACKED = 20  # classes that can be told apart when stacked
 SHARES = "class_shares"
 LARGEST_DOT = 220.0  # square points
-ACCENT = FIRST_COLORS[0]
+ACCENT = COLORS[0]
 
 
 def reliability_chart(calibration: Calibration) -> Figure:
