@@ -25,14 +25,18 @@ def numbered(y: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " C"], Int
     is_given = ~is_hidden(y)
     if not is_given.any():
         raise ValueError("no labels: every label is -1; give at least one")
-    given = y[is_given]
-    if y.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in given):
-        given = np.array(given.tolist())  # whole numbers among which None stood
+    given = as_numbers(y[is_given])
     check_classification_targets(given)
     require_labels(given)
     numbers = np.full(len(y), UNKNOWN, dtype=np.int64)
     classes, numbers[is_given] = np.unique(given, return_inverse=True)
     return classes, numbers
+
+
+def as_numbers(given: Shaped[np.ndarray, " m"]) -> Shaped[np.ndarray, " m"]:
+    """Whole numbers among which None stood are an array of objects; they are numbers without it."""
+    are_numbers = given.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in given)
+    return np.array(given.tolist()) if are_numbers else given
 
 
 def require_labels(given: Shaped[np.ndarray, " m"]) -> None:
@@ -61,4 +65,4 @@ class SemiSupervisedClassifier(ClassifierMixin):  # type: ignore[misc] # scikit-
         if not is_given.any():
             raise ValueError("no labels: every label is -1; a score needs at least one")
         weights = None if sample_weight is None else np.asarray(sample_weight)[is_given]
-        return float(accuracy_score(y[is_given], self.predict(X)[is_given], sample_weight=weights))
+        return float(accuracy_score(as_numbers(y[is_given]), self.predict(X)[is_given], sample_weight=weights))
