@@ -38,7 +38,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
     max_iter : int, default=100
         Most iterations of conjugate gradients; a ConvergenceWarning says when they did not do.
     alignment_iterations : int, default=100
-        Rounds of the alignment; 0 leaves the scores as they are.
+        Rounds of the alignment; 0 leaves the scores as they are, exactly as `prior=None` does.
     prior : "labeled", "shrunk", None or array-like of shape (n_classes,), default="labeled"
         The classes' shares to align to. "labeled": those among the given labels, right where each class was given
         labels in proportion to its size or equally in equal classes. "shrunk": those, drawn towards equal shares as
@@ -46,7 +46,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         alignment. Numbers: in the order of `classes_`, up to a common factor.
     search : {"auto", "exact", "approximate"}, default="auto"
         How a CPU finds neighbors; "auto" is exact up to 100 000 points.
-    device : str, default="cpu"
+    device : str, default="auto"
         "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one.
 
     Attributes
@@ -107,7 +107,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         alignment_iterations: Any = 100,
         prior: Any = "labeled",
         search: Any = "auto",
-        device: Any = "cpu",
+        device: Any = "auto",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.mu = mu
