@@ -15,7 +15,7 @@ from laplacenet.experiments.benchmark import (
     full_settings,
     measurements,
     quick_settings,
-    taken,
+    take_measurement,
     with_result,
     write_bench_record,
 )
@@ -49,7 +49,7 @@ def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tupl
             progress.update(bar, description=measurement.name)
             if not progress.console.is_terminal:
                 progress.console.print(f"{number}/{len(every)}  {measurement.name}", markup=False, highlight=False)
-            result = taken(measurement, execution)
+            result = take_measurement(measurement, execution)
             record = with_result(record, measurement.section, result, elapsed_s=time.perf_counter() - began_at)
             write_bench_record(record, folder)
             progress.advance(bar)
