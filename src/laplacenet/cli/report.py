@@ -24,12 +24,14 @@ def report(
       laplacenet report --results results --out report
     """
     from laplacenet.reports.paper_page import write_report
+    from laplacenet.runtime import require_apart
     from laplacenet.runtime.run_folder import EXPERIMENT
 
     if run is not None and (run / EXPERIMENT).is_file():
         typer.echo(page_of(run))
         return
     records = results if run is None else run
+    require_apart(out, [records])
     typer.echo(write_report(records, out))
 
 
