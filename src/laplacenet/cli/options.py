@@ -94,7 +94,7 @@ Preset = Annotated[
     typer.Option(
         metavar="NAME",
         help="Lay other defaults over those of the data:"
-        " digits, cifar10, cifar100, mini-imagenet, two-moons or pictures.",
+        " digits, cifar10, cifar100, mini-imagenet, two-moons, pictures or fast.",
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out; all other files stay.")]
