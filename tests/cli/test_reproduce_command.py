@@ -13,7 +13,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
-from laplacenet.cli.reproduction import parse_split_files, parse_splits
+from laplacenet.cli.reproduction import Request, parse_split_files, parse_splits, requested_runs
 from laplacenet.experiments.paper.figure_two import FigureTwo
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.paper.recipes import headline_with_views
@@ -89,6 +89,13 @@ def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tm
     ]
     assert laplacenet("report", "--results", tmp_path / "results", "--out", tmp_path / "out").strip().endswith("html")
     assert "nothing recorded yet" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_presets_steps_hold_unless_others_are_asked_for(data: Path) -> None:
+    asked = Request("table-8", "cifar100/4000", None, "0", None, "fast", (), data, (), Path("runs"), Path("results"))
+    for steps, expected in ((None, 72_000), (100, 100)):
+        runs, _ = requested_runs(replace(asked, steps=steps))
+        assert {run.experiment.train.steps for run in runs} == {run.key.base_steps for run in runs} == {expected}
 
 
 def test_time_runs_out_with_a_checkpoint_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
@@ -239,7 +246,7 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
         (["all", "--list", "--row", "LaplaceNet"], "leave out --row"),
         (["all", "--splits", "1"], "leave out --splits"),
         (["table-3", "--preset", "two-moons"], "--preset two-moons is for vectors, and cifar10 holds pictures"),
-        (["table-3", "--preset", "fast"], "unknown preset 'fast'"),
+        (["table-3", "--preset", "quick"], "unknown preset 'quick'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:

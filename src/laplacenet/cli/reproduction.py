@@ -28,6 +28,7 @@ from laplacenet.experiments.paper.reproduce import (
 )
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
+from laplacenet.experiments.presets import preset_named
 from laplacenet.runtime import InputError, RunFolder, TimeLimitError
 from laplacenet.training import Execution
 
@@ -186,7 +187,8 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
     assert request.name is not None, "nothing is asked for"
     cells = _cells(find_recipe(request.name), request)
     places = _places(request, {cell.dataset for cell in cells})
-    base_steps = PAPER_STEPS if request.steps is None else request.steps
+    planned = PAPER_STEPS if request.preset is None else preset_named(request.preset).train.steps
+    base_steps = planned if request.steps is None else request.steps
     if base_steps < 1:
         raise InputError(f"--steps {base_steps}: give at least one")
     runs = unique(

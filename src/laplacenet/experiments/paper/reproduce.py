@@ -56,8 +56,8 @@ def plan_run(
 ) -> PlannedRun:
     """The cell on one split: a published one if its data set's file is given, else one drawn by its number.
 
-    A preset takes the place of all the cell's settings but its data and schedule. Like any override it is part of the
-    key, so the run never counts as the paper's.
+    A preset takes the place of all the cell's settings but data and steps. Like any override it is part of the key, so
+    the run never counts as the paper's.
     """
     settings, split_file = overrides, places.split_files.get(cell.dataset)
     experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
