@@ -94,7 +94,7 @@ def split_rows(text: str, separator: str, *, where: Path) -> Iterator[tuple[int,
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         for cells in reader:
-            if any(cell.strip() for cell in cells):
+            if any(map(str.strip, cells)):
                 yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}: not a row of a table ({error})") from error
