@@ -7,9 +7,10 @@ import numpy as np
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.experiments import DataConfig, Experiment
+from laplacenet.experiments.experiment import with_method
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 N_CLASSES, N_TRAIN, N_TEST = 3, 60, 24
 
@@ -35,20 +36,23 @@ def write_bars(path: Path, *, labels: np.ndarray | None = None, with_test: bool 
     return path
 
 
-def tiny_experiment(data: Path, **train: object) -> Experiment:
-    """Twelve steps: two supervised ones, then five epochs of two."""
-    config = TrainConfig(
-        steps=12, batch_size=24, labeled_batch_size=4, n_views=2, lr=0.05, supervised_passes=2, mixup_alpha=0.5
-    )
-    return Experiment(
+def tiny_experiment(data: Path, *, method: str = "laplacenet", **settings: object) -> Experiment:
+    """Twelve steps: two supervised ones, then five epochs of two. `settings` are those of `train` or of the method."""
+    train = TrainConfig(steps=12, batch_size=24, labeled_batch_size=4, lr=0.05)
+    of_train = {name: settings.pop(name) for name in list(settings) if hasattr(train, name)}
+    config = LaplaceNetConfig(n_views=2, supervised_passes=2, mixup_alpha=0.5)
+    experiment = Experiment(
         name="bars",
         seed=3,
         data=DataConfig(name=str(data), n_labeled=9),
         model=ModelConfig("small-cnn"),
         augment=AugmentConfig(flip=False, cutout=0.25),
         graph=GraphConfig(k=5),
-        train=replace(config, **train),
+        train=replace(train, **of_train),
+        method=config,
     )
+    experiment = with_method(experiment, method)
+    return replace(experiment, method=replace(experiment.method, **settings))
 
 
 class StopAfter:

@@ -19,7 +19,7 @@ from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
-from laplacenet.experiments.presets import STARTS
+from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
@@ -44,9 +44,9 @@ def test_every_command_has_help_with_an_example(shell: Shell, command: str) -> N
     assert examples(shell.succeeds(command, "--help").out)
 
 
-def test_the_help_names_every_network_and_every_recipe(shell: Shell) -> None:
+def test_the_help_names_every_network_and_every_preset(shell: Shell) -> None:
     said = shell.succeeds("train", "--help").out
-    assert all(re.search(rf"\b{name}\b", said) for name in (*MODELS, *STARTS))
+    assert all(re.search(rf"\b{name}\b", said) for name in (*MODELS, *PRESETS))
 
 
 def test_help_does_not_wait_for_torch() -> None:
@@ -103,7 +103,7 @@ def test_judging_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> None:
-    stopped = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
+    stopped = shell.runs_out_of_time("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
     assert "go on with: laplacenet train --resume run" in stopped.err
     shell.succeeds("train", "--resume", "run")
     unbroken = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "unbroken", *TINY)
@@ -124,7 +124,7 @@ def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, m
     shell.succeeds(*command, "--out", "seldom")
     assert saved == [0, 6]
     saved.clear()
-    shell.succeeds(*command, "--out", "often", "--checkpoint-every", "0.000001s", "--for", "0.000001s")
+    shell.runs_out_of_time(*command, "--out", "often", "--checkpoint-every", "0.000001s", "--for", "0.000001s")
     shell.succeeds("train", "--resume", "often", "--checkpoint-every", "0.000001s")
     assert saved[-6:] == [1, 2, 3, 4, 5, 6]
     models = [(shell.folder / name / "model.safetensors").read_bytes() for name in ("seldom", "often")]

@@ -13,12 +13,15 @@ from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
-from laplacenet.experiments.paper.claim_rules import headline_with_views
+from laplacenet.experiments.paper.figure_two import FigureTwo
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
+from laplacenet.experiments.paper.recipes import headline_with_views
 from laplacenet.experiments.paper.records import read_records, write_record
-from laplacenet.experiments.paper.reproduce import Places, planned_jobs
+from laplacenet.experiments.paper.reproduce import Places, plan_runs
+from laplacenet.experiments.paper.series import RecordBook
+from laplacenet.experiments.presets import preset_named
 from laplacenet.models.network import Network
-from laplacenet.runtime import InputError, RunError
+from laplacenet.runtime import InputError, RunError, TimeLimitError, read_json
 from laplacenet.training import Position, save_checkpoint
 
 
@@ -27,16 +30,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_data(tmp_path_factory.mktemp("data"))
 
 
-def laplacenet(*words: str | Path) -> str:
+def laplacenet(*words: str | Path, exit_code: int = 0) -> str:
     """What a command prints; its fault is raised."""
     result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == exit_code, result.output
     return result.output
 
 
 def tiny(data: Path, work: Path, *words: str) -> list[str | Path]:
     settings = [word for setting in TINY for word in ("--set", setting)]
-    places = ["--data", data, "--runs", work / "runs", "--results", work / "results", "--device", "cpu"]
+    places = ["--data-dir", data, "--runs", work / "runs", "--results", work / "results", "--device", "cpu"]
     return ["reproduce", *words, *settings, *places]
 
 
@@ -48,7 +51,7 @@ def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: 
     assert headline.split() == ["cifar100/4000", "LaplaceNet", "31.64", "±", "0.02", "16", "min", "20", "s", "-"]
     assert "not measured" in shown
     _, _, only, *_ = laplacenet(
-        *("reproduce", "table-3", "--list", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--results", tmp_path)
+        *("reproduce", "table-3", "--list", "--column", "cifar100/4000", "--row", "LaplaceNet", "--results", tmp_path)
     ).splitlines()
     assert only == headline
 
@@ -61,7 +64,7 @@ def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: P
     lost = record_of(headline_with_views(5), base_steps=SHORT_STEPS, diverged_at_step=90)
     write_record(tmp_path, lost)
     first, *others, _, total = laplacenet("reproduce", "all", "--list", "--results", tmp_path).splitlines()
-    n_planned = len(planned_jobs(whole_plan(), Places()))
+    n_planned = len(plan_runs(whole_plan(), Places()))
     assert first.split()[:6] == ["1", "cifar100-4000/13-cnn/laplacenet", "split", "0", "250000", "steps"]
     assert first.endswith("test error 31.16 %")
     assert len(others) == n_planned - 1
@@ -73,7 +76,7 @@ def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: P
 
 def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tmp_path: Path) -> None:
     split_file = str(data / "cifar100_splits.npz")
-    words = ("table-3", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--splits", "0-1")
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--splits", "0-1")
     command = tiny(data, tmp_path, *words, "--split-file", split_file)
     first = laplacenet(*command)
     assert "2 runs: 0 recorded already, 2 to do" in first
@@ -85,20 +88,19 @@ def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tm
         (1, 2, "published"),
     ]
     assert laplacenet("report", "--results", tmp_path / "results", "--out", tmp_path / "out").strip().endswith("html")
-    assert "nothing recorded yet" in laplacenet("report", "--results", tmp_path / "results", "--headline")
+    assert "nothing recorded yet" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_time_runs_out_with_a_checkpoint_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
-    settings = ("table-3", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8")
-    stopped = laplacenet(*tiny(data, tmp_path, *settings, "--steps", "400", "--for", "1.5s"))
-    assert "with a checkpoint" in stopped
-    assert "give the same command again" in stopped
+    settings = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8")
+    with pytest.raises(TimeLimitError, match="give the same command again"):
+        laplacenet(*tiny(data, tmp_path, *settings, "--steps", "400", "--for", "1.5s"))
     assert read_records(tmp_path) == []
     (checkpoint,) = (tmp_path / "runs").rglob("checkpoint")
     moved = tmp_path / "elsewhere"
     shutil.copytree(tmp_path / "runs", moved / "runs")
-    going_on = laplacenet(*tiny(data, moved, *settings, "--steps", "400", "--for", "1.5s"))
-    assert "with a checkpoint" in going_on
+    with pytest.raises(TimeLimitError, match="runs left to do: 1"):
+        laplacenet(*tiny(data, moved, *settings, "--steps", "400", "--for", "1.5s"))
     assert (checkpoint / "manifest.json").read_text() != (
         moved / checkpoint.relative_to(tmp_path) / "manifest.json"
     ).read_text()
@@ -119,7 +121,7 @@ def full_from_step_one(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
 
 
 def one_cell(data: Path, work: Path) -> list[str | Path]:
-    words = ("table-3", "--cell", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8", "--steps", "2")
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8", "--steps", "2")
     return tiny(data, work, *words, "--checkpoint-every", "0.000001s")
 
 
@@ -156,11 +158,67 @@ def test_a_finished_run_without_room_for_its_record_is_recorded_by_the_same_comm
     assert "test error" in laplacenet(*command)
 
 
-def test_figure_2_is_not_made_twice(tmp_path: Path) -> None:
+def test_figure_2_uses_the_splits_as_seeds_and_is_not_made_twice(tmp_path: Path) -> None:
+    command = ("reproduce", "figure-2", "--results", tmp_path, "--splits")
+    assert "test accuracy" in laplacenet(*command, "3")
+    record = tmp_path / "figure-2" / "two-moons.json"
+    assert [run["seed"] for run in read_json(record)["runs"]] == [3]
+    written = record.read_bytes()
+    assert "recorded already" in laplacenet(*command, "3")
+    assert record.read_bytes() == written
+    assert "mean of 2 seeds" in laplacenet(*command, "1")
+    assert [run["seed"] for run in read_json(record)["runs"]] == [1, 3]
+
+
+@pytest.mark.parametrize("content", ["{}", '{"kind": "figure-2", "runs": []}', "no JSON"])
+def test_an_invalid_record_of_figure_2_counts_for_nothing(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record = tmp_path / "figure-2" / "two-moons.json"
     record.parent.mkdir()
-    record.write_text("{}")
-    assert "recorded already" in laplacenet("reproduce", "figure-2", "--results", tmp_path)
+    record.write_text(content)
+    trained = []
+
+    def figure(seed: int) -> FigureTwo:
+        trained.append(seed)
+        raise InputError("enough")
+
+    monkeypatch.setattr("laplacenet.cli.figure_two.figure_two", figure)
+    with pytest.raises(InputError, match="enough"):
+        laplacenet("reproduce", "figure-2", "--results", tmp_path)
+    assert trained == [0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("--steps 10", "--set train.lr=1", "--device cpu", "--for 9m", "--column c", "--row r", "--data-dir ."),
+        *("--split-file f", "--compile", "--checkpoint-every 9s", "--runs other", "--preset digits"),
+    ],
+)
+def test_figure_2_refuses_options_that_it_does_not_use(words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"leave out {words.split(maxsplit=1)[0]}$"):
+        laplacenet("reproduce", "figure-2", *words.split(), "--results", tmp_path)
+    assert not (tmp_path / "figure-2").exists()
+
+
+def test_a_damaged_record_of_a_run_counts_for_nothing(data: Path, tmp_path: Path) -> None:
+    command = one_cell(data, tmp_path)
+    laplacenet(*command)
+    (path,) = (tmp_path / "results").rglob("*.json")
+    path.write_text("{}")
+    assert "0 recorded already, 1 to do" in laplacenet(*command)
+    assert len(read_records(tmp_path / "results")) == 1
+
+
+def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: Path) -> None:
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--preset", "pictures")
+    laplacenet(*tiny(data, tmp_path, *words, "--split-file", str(data / "cifar100_splits.npz")))
+    (record,) = read_records(tmp_path / "results")
+    assert record.key.overrides == ("preset=pictures", *TINY)
+    assert record.experiment.graph == preset_named("pictures").graph
+    assert record.experiment.train.steps == 2
+    assert not RecordBook([record]).series(headline_with_views(3))
 
 
 @pytest.mark.parametrize(
@@ -168,21 +226,24 @@ def test_figure_2_is_not_made_twice(tmp_path: Path) -> None:
     [
         ([], "Name a table or figure, or all"),
         (["table-2"], "no experiment called 'table-2'"),
-        (["table-3", "--cell", "cifar100/1"], "has no cell 'cifar100/1'"),
+        (["table-3", "--column", "cifar100/1"], "has no column 'cifar100/1'"),
         (["table-3", "--row", "MT"], "has no row 'MT'; choose one of LaplaceNet, Supervised baseline"),
         (["table-3", "--splits", "a"], "give numbers such as 0, 0-4"),
         (["table-3", "--steps", "0"], "give at least one"),
-        (["table-8", "--data", "/nowhere"], "--data /nowhere: no such folder"),
+        (["table-8", "--data-dir", "/nowhere"], "--data-dir /nowhere: no such folder"),
         (["table-8", "--split-file", "none.npz"], "none.npz: no such file"),
-        (["all", "--steps", "5", "--cell", "x"], "leave out --cell, --steps"),
+        (["all", "--steps", "5", "--column", "x"], "leave out --column, --steps"),
         (["table-8", "--for", "soon"], "give a time such as"),
         (["--list", "--row", "LaplaceNet"], "choose within a table or figure; name it"),
-        (["table-3", "--list", "--cell", "cifar100/1"], "has no cell 'cifar100/1'"),
+        (["table-3", "--list", "--column", "cifar100/1"], "has no column 'cifar100/1'"),
         (["all", "--list", "--row", "LaplaceNet"], "leave out --row"),
+        (["all", "--splits", "1"], "leave out --splits"),
+        (["table-3", "--preset", "two-moons"], "--preset two-moons is for vectors, and cifar10 holds pictures"),
+        (["table-3", "--preset", "fast"], "unknown preset 'fast'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:
-    places = [] if "--data" in words else ["--data", str(tmp_path)]
+    places = [] if "--data-dir" in words else ["--data-dir", str(tmp_path)]
     with pytest.raises(InputError, match=said) as caught:
         laplacenet("reproduce", *words, *places, "--results", tmp_path)
     assert "\n" not in str(caught.value)

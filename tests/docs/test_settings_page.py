@@ -10,10 +10,11 @@ from laplacenet.augment import AugmentConfig
 from laplacenet.experiments.experiment import DataConfig
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 SECTIONS = {
     "train": TrainConfig(),
+    "method": LaplaceNetConfig(),
     "graph": GraphConfig(),
     "augment": AugmentConfig(),
     "model": ModelConfig(),

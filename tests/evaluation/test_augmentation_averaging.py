@@ -26,8 +26,7 @@ def losses() -> dict[int, Tensor]:
 
 
 def n_view_losses(network: Network, views: ImageViews, image: Tensor, label: Tensor, n_views: int) -> Tensor:
-    parameters = views.sample((N_DRAWS, n_views), n_labeled=0, n_unlabeled=1, rng=stream(0, "hoeffding", n_views))
-    flat = parameters.reshape(N_DRAWS * n_views)
+    flat = views.sample(N_DRAWS * n_views, "unlabeled", rng=stream(0, "hoeffding", n_views))
     with torch.no_grad():
         logits = network(views.make(image, torch.zeros(len(flat), dtype=torch.int64), flat))
     draws = logits.reshape(N_DRAWS, n_views, 1, -1)

@@ -32,14 +32,14 @@ from laplacenet.experiments.benchmark import (
     full_settings,
     measurements,
     quick_settings,
-    read_record,
-    read_records,
+    read_bench_record,
+    read_bench_records,
     search,
     taken,
     with_result,
-    write_record,
+    write_bench_record,
 )
-from laplacenet.experiments.benchmark.clock import Stages, intervals_ms, peak_bytes, release_memory, rounds, seconds
+from laplacenet.experiments.benchmark.clock import Stages, intervals_ms, peak_bytes, release_memory, rounds, time_work
 from laplacenet.experiments.benchmark.graph_scale import with_growth
 from laplacenet.experiments.benchmark.pillow_views import pillow_view
 from laplacenet.experiments.benchmark.staged_pass import staged_pass
@@ -254,9 +254,9 @@ def test_a_record_reads_back_as_it_was_written(results: Results, tmp_path: Path)
         record = with_result(record, section, result, elapsed_s=1.5)
     assert set(record.rows) == set(TINY.sections) - {"stream"}
     assert record.rows["graph"][1].exponent is not None  # type: ignore[union-attr]
-    path = write_record(record, tmp_path / "made" / "for it")
-    assert read_record(path) == record
-    assert read_records(path.parent) == [record]
+    path = write_bench_record(record, tmp_path / "made" / "for it")
+    assert read_bench_record(path) == record
+    assert read_bench_records(path.parent) == [record]
     assert path.name.startswith(f"cpu-{torch.get_num_threads()}-threads-20")
     assert json.loads(path.read_text())["provenance"]["commit"]
 
@@ -266,12 +266,12 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path, content: str) -> N
     path = tmp_path / "other.json"
     path.write_text(content)
     with pytest.raises(InputError, match=r"other\.json"):
-        read_record(path)
+        read_bench_record(path)
 
 
 def test_a_folder_without_records_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="laplacenet bench"):
-        read_records(tmp_path)
+        read_bench_records(tmp_path)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -307,7 +307,7 @@ def test_rounds_warm_up_once_and_stop_when_the_budget_is_spent() -> None:
 
 def test_intervals_count_steps_and_seconds_pass() -> None:
     assert len(intervals_ms(iter([None] * 4), CPU)) == 4
-    result, elapsed_s = seconds(lambda: 3, CPU)
+    result, elapsed_s = time_work(lambda: 3, CPU)
     assert result == 3
     assert 0 <= elapsed_s < 1
 

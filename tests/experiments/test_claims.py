@@ -6,11 +6,11 @@ import pytest
 from references_experiments import record_of
 
 from laplacenet.experiments.benchmark import EpochRow, SideBySide
-from laplacenet.experiments.paper.claim_rules import experiment_in, headline_with_views
 from laplacenet.experiments.paper.claims import Claim, numbers, statements
+from laplacenet.experiments.paper.comparisons import Finding, Verdict
+from laplacenet.experiments.paper.recipes import experiment_in, headline_with_views
 from laplacenet.experiments.paper.records import Record
 from laplacenet.experiments.paper.series import RecordBook
-from laplacenet.experiments.paper.verdicts import Finding, Verdict
 
 C4 = "cifar100/4000"
 GRAPH, NETWORK = (f"{source} pseudo-labels" for source in ("graph", "network"))

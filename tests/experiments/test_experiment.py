@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.experiments import DataConfig, Experiment, from_json, override, to_json
-from laplacenet.experiments.presets import STARTS, start_for, start_named, supervised_only
+from laplacenet.experiments.presets import PRESETS, preset_for, preset_named, supervised_only, with_preset
 from laplacenet.graph import GraphConfig
 from laplacenet.models import MODELS, ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import LABEL_SOURCES, TrainConfig
+from laplacenet.training import METHODS, TrainConfig, config_class
+from laplacenet.training.methods.supervised import SupervisedConfig
 
 rates = st.floats(0, 1, allow_nan=False)
 priors = st.none() | st.lists(st.floats(0.1, 1), min_size=1, max_size=4).map(tuple)
@@ -28,7 +29,8 @@ values = st.fixed_dictionaries(
             {"cutout": rates, "flip": st.booleans(), "pad": st.none() | st.integers(0, 4)}
         ),
         "graph": st.fixed_dictionaries({"k": st.integers(1, 99), "prior": priors}),
-        "train": st.fixed_dictionaries({"lr": rates, "label_source": st.sampled_from(LABEL_SOURCES)}),
+        "train": st.fixed_dictionaries({"lr": rates}),
+        "method": st.fixed_dictionaries({"name": st.sampled_from(sorted(METHODS))}),
     }
 )
 
@@ -36,6 +38,7 @@ values = st.fixed_dictionaries(
 def experiment_of(values: dict[str, Any]) -> Experiment:
     kinds = {"data": DataConfig, "model": ModelConfig, "augment": AugmentConfig}
     kinds |= {"graph": GraphConfig, "train": TrainConfig}
+    kinds["method"] = config_class(values["method"]["name"])
     return Experiment(**{key: kinds[key](**value) if key in kinds else value for key, value in values.items()})
 
 
@@ -116,43 +119,56 @@ PAPER = {  # Table II: α, µ, k, S, b, b_l, l_r, n_m, ω, n_a
 
 @pytest.mark.parametrize("name", PAPER)
 def test_the_papers_data_sets_start_with_its_table_of_parameters(name: str) -> None:
-    start = start_named(name)
-    train = start.train
+    preset = preset_named(name)
+    train, method = preset.train, preset.method
     assert (
-        train.mixup_alpha,
-        start.graph.mu,
-        start.graph.k,
+        method.mixup_alpha,
+        preset.graph.mu,
+        preset.graph.k,
         train.steps,
         train.batch_size,
         train.labeled_batch_size,
         train.lr,
         train.momentum,
         train.weight_decay,
-        train.n_views,
+        method.n_views,
     ) == PAPER[name]
 
 
 def test_a_mirrored_digit_is_no_digit() -> None:
-    assert not start_named("digits").augment.flip
-    assert start_named("cifar10").augment.flip
+    assert not preset_named("digits").augment.flip
+    assert preset_named("cifar10").augment.flip
 
 
-def test_a_data_sets_name_finds_its_start_and_a_path_that_for_pictures() -> None:
-    for name in STARTS:
+def test_a_data_sets_name_finds_its_preset_and_a_path_that_for_pictures() -> None:
+    for name in PRESETS:
         if name != "pictures":
-            assert start_for(name) == start_named(name)
-    assert start_for("some/folder").data.name == "some/folder"
-    assert start_for("some/folder").train == start_named("pictures").train
+            assert preset_for(name) == preset_named(name)
+    assert preset_for("some/folder").data.name == "some/folder"
+    assert preset_for("some/folder").train == preset_named("pictures").train
 
 
-def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
+def test_a_preset_laid_over_anothers_data_changes_all_but_data_and_seed() -> None:
+    photos = dataclasses.replace(preset_for("some/folder"), seed=7)
+    laid = with_preset(photos, "cifar100")
+    assert (laid.data, laid.seed) == (photos.data, 7)
+    preset = preset_named("cifar100")
+    assert dataclasses.replace(laid, name=preset.name, seed=0, data=preset.data) == preset
+
+
+@pytest.mark.parametrize(("data", "name"), [("digits", "two-moons"), ("two-moons", "cifar10"), ("photos", "two-moons")])
+def test_a_preset_for_another_kind_of_data_is_refused(data: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"--preset {name} is for"):
+        with_preset(preset_for(data), name)
+
+
+def test_an_unknown_preset_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="choose one of digits, cifar10"):
-        start_named("cifar11")
+        preset_named("cifar11")
 
 
 def test_the_baseline_differs_in_nothing_but_who_labels() -> None:
-    ours = start_named("digits")
+    ours = preset_named("digits")
     alone = supervised_only(ours)
-    assert alone.train.label_source == "none"
-    same = dataclasses.replace(alone, name=ours.name, train=dataclasses.replace(alone.train, label_source="graph"))
-    assert same == ours
+    assert alone.method == SupervisedConfig(n_views=ours.method.n_views, mixup_alpha=ours.method.mixup_alpha)
+    assert dataclasses.replace(alone, name=ours.name, method=ours.method) == ours

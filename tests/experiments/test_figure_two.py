@@ -9,10 +9,10 @@ import torch
 from laplacenet.experiments.paper.figure_two import (
     METHODS,
     FigureTwo,
-    draw_moons,
     figure_two,
     figure_two_record,
     mean_accuracies,
+    sample_moons,
 )
 from laplacenet.reports import moons as moons_picture
 
@@ -23,7 +23,7 @@ def figure() -> FigureTwo:
 
 
 def test_four_fifths_are_for_training_and_ten_of_each_moon_show_their_label() -> None:
-    moons = draw_moons(1)
+    moons = sample_moons(1)
     labels = moons.points.labels
     assert torch.bincount(labels).tolist() == [200, 200]
     assert torch.bincount(labels[moons.is_train]).tolist() == [160, 160]
@@ -32,7 +32,7 @@ def test_four_fifths_are_for_training_and_ten_of_each_moon_show_their_label() ->
 
 
 def test_only_the_supervised_network_sees_every_training_label() -> None:
-    moons = draw_moons(1)
+    moons = sample_moons(1)
     assert int((moons.labels_for("supervised") >= 0).sum()) == 320
     for method in ("network", "graph"):
         assert int((moons.labels_for(method) >= 0).sum()) == 20

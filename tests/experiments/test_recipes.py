@@ -8,6 +8,8 @@ from laplacenet.experiments.paper.published import TABLE_3, TABLE_5, TABLE_7_INV
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
 from laplacenet.experiments.paper.variants import laplacenet, on_split, supervised
 from laplacenet.runtime import InputError
+from laplacenet.training import LaplaceNetConfig
+from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 
 CELLS = [(name, cell) for name in RECIPES for cell in find_recipe(name).cells]
 
@@ -93,16 +95,17 @@ def test_tables_that_show_the_same_run_share_it() -> None:
 @pytest.mark.parametrize(
     ("dataset", "expected"),
     [
-        ("cifar10", {"mixup_alpha": 1.0, "batch_size": 300, "labeled_batch_size": 48, "lr": 0.03}),
-        ("cifar100", {"mixup_alpha": 0.5, "batch_size": 100, "labeled_batch_size": 50, "lr": 0.03}),
-        ("mini-imagenet", {"mixup_alpha": 0.5, "batch_size": 100, "labeled_batch_size": 50, "lr": 0.1}),
+        ("cifar10", {"batch_size": 300, "labeled_batch_size": 48, "lr": 0.03}),
+        ("cifar100", {"batch_size": 100, "labeled_batch_size": 50, "lr": 0.03}),
+        ("mini-imagenet", {"batch_size": 100, "labeled_batch_size": 50, "lr": 0.1}),
     ],
 )
 def test_parameters_are_those_of_table_2(dataset: str, expected: dict[str, float]) -> None:
     experiment = laplacenet(dataset, 4000, "13-cnn")
-    common = {"steps": 250_000, "n_views": 3, "momentum": 0.9, "weight_decay": 5e-4, "label_source": "graph"}
+    common = {"steps": 250_000, "momentum": 0.9, "weight_decay": 5e-4}
     found = {field.name: getattr(experiment.train, field.name) for field in fields(experiment.train)}
     assert found | expected | common == found
+    assert experiment.method == LaplaceNetConfig(n_views=3, mixup_alpha=1.0 if dataset == "cifar10" else 0.5)
     assert (experiment.graph.k, experiment.graph.mu) == (50, 0.01)
     assert (experiment.augment.n_labeled_samples, experiment.augment.n_unlabeled_samples) == (1, 2)
 
@@ -114,19 +117,20 @@ def test_an_ablation_changes_what_it_names_and_nothing_else() -> None:
     no_alignment = cell_of("table-8", "without distribution alignment", column).experiment
     no_strong = cell_of("table-8", "without RandAugment", column).experiment
     network = cell_of("figure-3", "network pseudo-labels", column).experiment
-    assert base.train.n_views == 1
-    assert no_mixup == replace(base, name=no_mixup.name, train=replace(base.train, mixup_alpha=0.0))
+    assert base.method.n_views == 1
+    assert no_mixup == replace(base, name=no_mixup.name, method=replace(base.method, mixup_alpha=0.0))
     assert no_alignment == replace(base, name=no_alignment.name, graph=replace(base.graph, alignment_iterations=0))
     plain = replace(base.augment, n_labeled_samples=0, n_unlabeled_samples=0, cutout=0.0)
     assert no_strong == replace(base, name=no_strong.name, augment=plain)
-    assert network == replace(no_alignment, name=network.name, train=replace(base.train, label_source="network"))
+    assert network == replace(no_alignment, name=network.name, method=NetworkLabelsConfig(n_views=1))
 
 
 def test_figure_4_scales_batch_labeled_batch_and_steps() -> None:
-    batch = cell_of("figure-4", "batch × 5", "cifar100/4000").experiment.train
-    steps = cell_of("figure-4", "steps × 3", "cifar100/4000").experiment.train
-    assert (batch.batch_size, batch.labeled_batch_size, batch.n_views) == (500, 250, 1)
-    assert (steps.steps, steps.batch_size, steps.n_views) == (750_000, 100, 1)
+    batch = cell_of("figure-4", "batch × 5", "cifar100/4000").experiment
+    steps = cell_of("figure-4", "steps × 3", "cifar100/4000").experiment
+    assert (batch.train.batch_size, batch.train.labeled_batch_size) == (500, 250)
+    assert (steps.train.steps, steps.train.batch_size) == (750_000, 100)
+    assert batch.method == steps.method == LaplaceNetConfig(n_views=1)
 
 
 def test_a_split_is_the_published_one_where_its_file_is_given() -> None:

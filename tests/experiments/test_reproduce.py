@@ -14,13 +14,13 @@ from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
 from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
 from laplacenet.experiments.paper.reproduce import (
-    Job,
     Places,
+    PlannedRun,
+    carry_out,
     is_recorded,
     left_out,
-    make_job,
-    planned_jobs,
-    run_job,
+    plan_run,
+    plan_runs,
     unique,
 )
 from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
@@ -44,19 +44,19 @@ def places(data: Path, work: Path, *, published: bool = True) -> Places:
     return Places(runs=work / "runs", results=work / "results", data=str(data), split_files=files)
 
 
-def run(job: Job, where: Places, n_steps: int | None = None) -> Record | None:
+def run(planned: PlannedRun, where: Places, n_steps: int | None = None) -> Record | None:
     monitor = NullMonitor() if n_steps is None else StopAfter(n_steps)
-    for _ in run_job(job, where, execution=CPU, monitor=monitor):
+    for _ in carry_out(planned, where, execution=CPU, monitor=monitor):
         pass
-    return read_record(record_path(where.results, job.key)) if is_recorded(job, where.results) else None
+    return read_record(record_path(where.results, planned.key)) if is_recorded(planned, where.results) else None
 
 
 @pytest.mark.parametrize("cell", UNIQUE_CELLS, ids=lambda cell: cell.experiment.name)
 def test_every_cell_runs_two_steps_and_is_recorded(cell: Cell, data: Path, tmp_path: Path) -> None:
-    job = make_job(cell, 1, places(data, tmp_path), base_steps=2, overrides=TINY)
-    record = run(job, places(data, tmp_path))
+    planned = plan_run(cell, 1, places(data, tmp_path), base_steps=2, overrides=TINY)
+    record = run(planned, places(data, tmp_path))
     assert record is not None
-    assert record.outcome.steps == job.experiment.train.steps <= 10
+    assert record.outcome.steps == planned.experiment.train.steps <= 10
     assert record.outcome.test_error is not None
     assert record.outcome.test_invariance is None or record.outcome.test_invariance >= 0
     assert record.key.split_source == "published"
@@ -68,32 +68,32 @@ def test_every_cell_runs_two_steps_and_is_recorded(cell: Cell, data: Path, tmp_p
     "cell", [HEADLINE, *find_recipe("table-4").cells_in("cifar10/500")], ids=["13-cnn", "wrn-28-2"]
 )
 def test_the_paper_s_own_networks_run_two_steps(cell: Cell, data: Path, tmp_path: Path) -> None:
-    job = make_job(cell, 0, places(data, tmp_path), base_steps=2, overrides=TINY[1:])
-    record = run(job, places(data, tmp_path))
+    planned = plan_run(cell, 0, places(data, tmp_path), base_steps=2, overrides=TINY[1:])
+    record = run(planned, places(data, tmp_path))
     assert record is not None
     assert record.experiment.model.name == cell.experiment.model.name
 
 
 def test_mini_imagenet_is_read_at_84_pixels_and_fits_resnet_18(data: Path, tmp_path: Path) -> None:
     (cell,) = (cell for cell in find_recipe("table-5").cells_in("mini-imagenet/4000") if cell.row == "LaplaceNet")
-    job = make_job(cell, 0, places(data, tmp_path), base_steps=1, overrides=TINY[1:])
-    record = run(job, places(data, tmp_path))
+    planned = plan_run(cell, 0, places(data, tmp_path), base_steps=1, overrides=TINY[1:])
+    record = run(planned, places(data, tmp_path))
     assert record is not None
     assert (record.experiment.model.name, record.outcome.n_labeled) == ("resnet-18", 8)
 
 
 def test_a_run_cut_off_and_continued_elsewhere_leaves_the_record_of_an_unbroken_one(data: Path, tmp_path: Path) -> None:
     whole = places(data, tmp_path / "whole")
-    unbroken = run(make_job(HEADLINE, 0, whole, base_steps=9, overrides=TINY), whole)
+    unbroken = run(plan_run(HEADLINE, 0, whole, base_steps=9, overrides=TINY), whole)
     first = places(data, tmp_path / "first")
-    assert run(make_job(HEADLINE, 0, first, base_steps=9, overrides=TINY), first, n_steps=5) is None
+    assert run(plan_run(HEADLINE, 0, first, base_steps=9, overrides=TINY), first, n_steps=5) is None
     moved = tmp_path / "data elsewhere"
     shutil.copytree(data, moved)
     shutil.copytree(first.runs, tmp_path / "second" / "runs")
     shutil.rmtree(first.runs)
     second = places(moved, tmp_path / "second")
-    assert run(make_job(HEADLINE, 0, second, base_steps=9, overrides=TINY), second, n_steps=2) is None
-    continued = run(make_job(HEADLINE, 0, second, base_steps=9, overrides=TINY), second)
+    assert run(plan_run(HEADLINE, 0, second, base_steps=9, overrides=TINY), second, n_steps=2) is None
+    continued = run(plan_run(HEADLINE, 0, second, base_steps=9, overrides=TINY), second)
     assert continued is not None
     assert unbroken is not None
     assert len(continued.provenance["resumed"]) == 2
@@ -110,34 +110,34 @@ def timeless(record: Record) -> tuple[object, ...]:
 
 def test_no_file_of_a_checkpoint_exceeds_sixteen_mebibytes(data: Path, tmp_path: Path) -> None:
     where = places(data, tmp_path)
-    job = make_job(HEADLINE, 0, where, base_steps=3, overrides=TINY[1:])
-    assert run(job, where, n_steps=1) is None
-    sizes = [path.stat().st_size for path in (where.runs / job.key.path / "checkpoint").iterdir()]
+    planned = plan_run(HEADLINE, 0, where, base_steps=3, overrides=TINY[1:])
+    assert run(planned, where, n_steps=1) is None
+    sizes = [path.stat().st_size for path in (where.runs / planned.key.path / "checkpoint").iterdir()]
     assert len(sizes) > 2
     assert max(sizes) <= 16 * 2**20
 
 
 def test_a_finished_folder_whose_record_was_lost_is_recorded_without_running(data: Path, tmp_path: Path) -> None:
     where = places(data, tmp_path)
-    job = make_job(HEADLINE, 0, where, base_steps=2, overrides=TINY)
-    record = run(job, where)
-    record_path(where.results, job.key).unlink()
-    assert run(job, where, n_steps=0) == record
+    planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
+    record = run(planned, where)
+    record_path(where.results, planned.key).unlink()
+    assert run(planned, where, n_steps=0) == record
 
 
 def test_a_folder_that_holds_another_run_is_left_alone(data: Path, tmp_path: Path) -> None:
     where = places(data, tmp_path)
-    job = make_job(HEADLINE, 0, where, base_steps=3, overrides=TINY)
-    run(job, where, n_steps=1)
-    other = replace(job, experiment=replace(job.experiment, train=replace(job.experiment.train, lr=0.1)))
+    planned = plan_run(HEADLINE, 0, where, base_steps=3, overrides=TINY)
+    run(planned, where, n_steps=1)
+    other = replace(planned, experiment=replace(planned.experiment, train=replace(planned.experiment.train, lr=0.1)))
     with pytest.raises(InputError, match="holds a run with other settings"):
         run(other, where)
 
 
 def test_without_a_file_the_split_is_balanced_and_recorded_as_such(data: Path, tmp_path: Path) -> None:
     where = places(data, tmp_path, published=False)
-    job = make_job(HEADLINE, 2, where, base_steps=2, overrides=(*TINY, "data.n_labeled=8"))
-    record = run(job, where)
+    planned = plan_run(HEADLINE, 2, where, base_steps=2, overrides=(*TINY, "data.n_labeled=8"))
+    record = run(planned, where)
     assert record is not None
     assert record.key.split_source == "balanced"
     assert record.experiment.data.split_seed == 2
@@ -145,28 +145,28 @@ def test_without_a_file_the_split_is_balanced_and_recorded_as_such(data: Path, t
 
 def test_a_run_whose_loss_is_no_number_is_recorded_as_diverged(data: Path, tmp_path: Path) -> None:
     where = places(data, tmp_path)
-    job = make_job(HEADLINE, 0, where, base_steps=30, overrides=(*TINY, "train.lr=1e30"))
-    record = run(job, where)
+    planned = plan_run(HEADLINE, 0, where, base_steps=30, overrides=(*TINY, "train.lr=1e30"))
+    record = run(planned, where)
     assert record is not None
     assert record.diverged_at_step is not None
     assert record.diverged_at_step < 30
 
 
 def test_the_plan_begins_with_the_headline_and_ends_with_every_cell_on_five_splits() -> None:
-    jobs = planned_jobs(whole_plan(), Places(split_files={"cifar100": "f.npz"}))
-    assert jobs[0].key.name == "cifar100-4000/13-cnn/laplacenet"
-    assert (jobs[0].key.base_steps, jobs[0].key.split_source) == (250_000, "published")
-    assert jobs[1].key.base_steps == SHORT_STEPS
-    full = {(job.key.name, job.key.split) for job in jobs if job.key.is_full}
+    runs = plan_runs(whole_plan(), Places(split_files={"cifar100": "f.npz"}))
+    assert runs[0].key.name == "cifar100-4000/13-cnn/laplacenet"
+    assert (runs[0].key.base_steps, runs[0].key.split_source) == (250_000, "published")
+    assert runs[1].key.base_steps == SHORT_STEPS
+    full = {(planned.key.name, planned.key.split) for planned in runs if planned.key.is_full}
     assert full == {(cell.experiment.name, split) for cell in UNIQUE_CELLS for split in range(5)}
-    assert len(unique(jobs)) == len(jobs)
+    assert len(unique(runs)) == len(runs)
 
 
 def test_a_data_set_that_is_not_there_is_left_out_with_the_reason(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "cifar-100-python", tmp_path / "cifar-100-python")
     where = Places(data=str(tmp_path))
     cells = (*find_recipe("table-5").cells, HEADLINE)
-    reasons = left_out(make_job(cell, 0, where) for cell in cells)
+    reasons = left_out(plan_run(cell, 0, where) for cell in cells)
     assert list(reasons) == ["mini-imagenet"]
     assert "cannot be downloaded" in reasons["mini-imagenet"]
 

@@ -225,7 +225,7 @@ def test_without_a_test_set_there_is_no_test_error(tmp_path: Path) -> None:
 
 
 def test_without_pseudo_labels_every_step_is_supervised(data: Path, tmp_path: Path) -> None:
-    folder, outcome = run(tiny_experiment(data, label_source="none", steps=6), tmp_path / "run")
+    folder, outcome = run(tiny_experiment(data, method="supervised", steps=6), tmp_path / "run")
     assert {record.phase for record in read_epochs(folder)} == {"supervised"}
     assert outcome.pseudo_label_accuracy is None
 

@@ -69,7 +69,7 @@ def test_the_supervised_start_is_announced_when_it_is_cut(data: Path) -> None:
     assert prepare(tiny_experiment(data)).notes() == []
     (note,) = prepare(tiny_experiment(data, supervised_passes=100)).notes()
     assert "cut from 100 to 2 steps" in note
-    assert prepare(tiny_experiment(data, supervised_passes=100, label_source="none")).notes() == []
+    assert prepare(tiny_experiment(data, method="supervised")).notes() == []
 
 
 @pytest.mark.parametrize("model", ["13-cnn", "mlp"])

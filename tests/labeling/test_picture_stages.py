@@ -22,12 +22,16 @@ from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds
 from laplacenet.labeling.stages import LabelingContext, finished_pass
 from laplacenet.models import ModelConfig, load_model
 from laplacenet.runtime import Monitor, NullMonitor, RunFolder
-from laplacenet.training import Execution, TrainConfig
+from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
 
 N, N_CLASSES, N_GIVEN = 120, 3, 54
-TRAIN = TrainConfig(steps=40, batch_size=20, labeled_batch_size=10, n_views=1, lr=0.1)
+TRAIN = TrainConfig(steps=40, batch_size=20, labeled_batch_size=10, lr=0.1)
 SETTINGS = LabelingSettings(
-    model=ModelConfig("patch-cnn"), graph=GraphConfig(k=8), train=TRAIN, time=TimeConfig(suspects=False)
+    model=ModelConfig("patch-cnn"),
+    graph=GraphConfig(k=8),
+    train=TRAIN,
+    method=LaplaceNetConfig(n_views=1),
+    time=TimeConfig(suspects=False),
 )
 
 

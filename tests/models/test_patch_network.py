@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from laplacenet.experiments import override, prepare
-from laplacenet.experiments.presets import start_named
+from laplacenet.experiments.presets import preset_named
 from laplacenet.models import build_model, learn_patches
 from laplacenet.models.patches import SIDE, SMALLEST_CONTRAST, STRIDE, THRESHOLD, PatchLayer, centroids
 
@@ -57,7 +57,7 @@ def test_learning_is_the_same_for_the_same_stream_and_leaves_the_rest_of_the_net
 
 def test_a_run_begins_with_filters_learned_from_its_own_pictures() -> None:
     settings = ["model.name=patch-cnn", "train.steps=1"]
-    tasks = [prepare(override(start_named("digits"), [*settings, f"seed={seed}"])) for seed in (0, 0, 1)]
+    tasks = [prepare(override(preset_named("digits"), [*settings, f"seed={seed}"])) for seed in (0, 0, 1)]
     first, again, other = (task.network().state_dict()["body.0.weight"] for task in tasks)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

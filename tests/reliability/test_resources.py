@@ -12,7 +12,7 @@ from laplacenet.experiments import DataConfig, Experiment, prepare, start_run
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import RunFolder
-from laplacenet.training import Execution, TrainConfig
+from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 OFTEN = Execution(torch.device("cpu"), checkpoint_every_s=0.25)
@@ -22,13 +22,14 @@ def many_epochs(folder: Path, n_epochs: int) -> Experiment:
     """Two pictures of each of two classes are labeled, two steps an epoch."""
     images = np.random.default_rng(0).integers(0, 255, size=(20, 6, 6), dtype=np.uint8)
     np.savez(folder / "small.npz", images=images, labels=np.arange(20) % 2)
-    train = TrainConfig(steps=2 * n_epochs, batch_size=12, labeled_batch_size=4, n_views=1, supervised_passes=2)
+    train = TrainConfig(steps=2 * n_epochs, batch_size=12, labeled_batch_size=4)
     return Experiment(
         name="small",
         data=DataConfig(name=str(folder / "small.npz"), n_labeled=4),
         model=ModelConfig("small-cnn"),
         graph=GraphConfig(k=5, alignment_iterations=5),
         train=train,
+        method=LaplaceNetConfig(n_views=1, supervised_passes=2),
     )
 
 

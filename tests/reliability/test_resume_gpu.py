@@ -25,7 +25,7 @@ def flat(folder: Path) -> torch.Tensor:
 @pytest.mark.parametrize("stops", [(3,), (2, 3, 4)])
 def test_a_run_resumed_on_a_gpu_is_the_unbroken_one_within_a_tolerance(tmp_path: Path, stops: tuple[int, ...]) -> None:
     experiment = tiny_experiment(write_bars(tmp_path / "bars.npz"))
-    execution = Execution(torch.device("cuda"), compile=False)
+    execution = Execution(torch.device("cuda"))
     whole, folder = RunFolder.create(tmp_path / "whole"), RunFolder.create(tmp_path / "broken")
     assert run_experiment(experiment, whole, execution=execution) is not None
     run_experiment(experiment, folder, execution=execution, monitor=StopAfter(stops[0]))

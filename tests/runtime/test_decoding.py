@@ -107,6 +107,13 @@ def as_json(drawing: Drawing) -> Any:
     return json.loads(json.dumps(to_json(drawing)))
 
 
+def decoded_or_refused(content: Any) -> tuple[Drawing | None, str]:
+    try:
+        return decode(Drawing, content, source="file", choose=CHOOSE), ""
+    except InputError as refusal:
+        return None, str(refusal)
+
+
 @given(drawings)
 def test_a_dataclass_comes_back_from_its_json(drawing: Drawing) -> None:
     found = decode(Drawing, as_json(drawing), source="file", choose=CHOOSE)
@@ -120,19 +127,18 @@ def test_any_other_value_is_decoded_to_the_fields_type_or_refused_in_one_line(
     drawing: Drawing, name: str, value: Any
 ) -> None:
     content = as_json(drawing) | {name: value}
-    try:
-        found = decode(Drawing, content, source="file", choose=CHOOSE)
-    except InputError as refusal:
-        assert str(refusal).startswith("file: ")
-        assert name in str(refusal)
-        assert "\n" not in str(refusal)
+    found, refusal = decoded_or_refused(content)
+    if found is None:
+        assert refusal.startswith("file: ")
+        assert name in refusal
+        assert "\n" not in refusal
     else:
         assert decode(Drawing, as_json(found), source="again", choose=CHOOSE) == found or "nan" in repr(found)
 
 
 @given(anything)
 def test_what_is_no_object_of_this_kind_is_refused(content: Any) -> None:
-    with pytest.raises(InputError, match="^file: "):
+    with pytest.raises(InputError, match=r"^file: "):
         decode(Drawing, content, source="file")
 
 
@@ -165,7 +171,7 @@ def test_a_refusal_says_where_the_fault_is_and_what_would_be_accepted(change: di
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_that_are_not_finite_are_refused_where_asked(number: float) -> None:
     assert str(decode(Point, {"x": number}, source="file").x) == str(number)
-    with pytest.raises(InputError, match="x is (nan|inf|-inf), not a number"):
+    with pytest.raises(InputError, match=r"x is (nan|inf|-inf), not a number"):
         decode(Point, {"x": number}, source="file", finite=True)
 
 

@@ -16,6 +16,7 @@ from laplacenet.runtime import (
     Interruption,
     RunFolder,
     choose_device,
+    compute_dtype,
     provenance,
     read_json,
     stream,
@@ -169,3 +170,22 @@ def test_provenance_says_what_ran_where(monkeypatch: pytest.MonkeyPatch) -> None
     assert found["hardware"]["device"] == "cpu"
     assert found["command"] == "laplacenet reproduce --data data --split-file c=s.npz"
     assert found["commit"]
+
+
+@pytest.mark.parametrize(("capability", "expected"), [((7, 5), torch.float32), ((8, 0), torch.bfloat16)])
+def test_a_gpu_without_bf16_computes_in_single_precision(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], expected: torch.dtype
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert compute_dtype(torch.device("cuda")) is expected
+    assert compute_dtype(torch.device("cpu")) is torch.float32
+
+
+def test_paths_and_settings_are_checked_without_torch_and_on_any_system() -> None:
+    code = (
+        "import sys; sys.modules['fcntl'] = None\n"
+        "import laplacenet.runtime, laplacenet.runtime.settings\n"
+        "print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "[]\n"

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from laplacenet.runtime import InputError, stream
-from laplacenet.training import TrainConfig, multi_view_cross_entropy
+from laplacenet.training import (
+    LaplaceNet,
+    LaplaceNetConfig,
+    Problem,
+    TrainConfig,
+    VectorViews,
+    multi_view_cross_entropy,
+)
 from laplacenet.training.batches import epoch_rows, reshuffled_rows
 from laplacenet.training.objective import mix, mixed_cross_entropy, sample_mix_weights, sample_partners
-from laplacenet.training.schedule import learning_rates, supervised_steps
+from laplacenet.training.schedule import learning_rates
 
 
 def test_the_loss_is_the_papers_double_sum() -> None:
@@ -111,11 +118,10 @@ def test_the_learning_rate_is_half_a_cosine_that_reaches_zero_just_behind_the_en
 def test_the_supervised_start_is_a_hundred_passes_but_at_most_a_fifth(
     steps: int, n_labeled: int, expected: int
 ) -> None:
-    assert supervised_steps(TrainConfig(steps=steps), n_labeled) == expected
-
-
-def test_the_supervised_baseline_is_supervised_throughout() -> None:
-    assert supervised_steps(TrainConfig(steps=1000, label_source="none"), 40) == 1000
+    labels = torch.cat([torch.zeros(n_labeled, dtype=torch.int64), torch.full((60_000,), -1)])
+    method = LaplaceNet(Problem(labels, 1, VectorViews()), TrainConfig(steps=steps), LaplaceNetConfig())
+    assert method.supervised_steps == expected
+    assert bool(method.notes()) == (steps == 1000)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,8 @@ def test_the_supervised_baseline_is_supervised_throughout() -> None:
         ("labeled_batch_size", 100, "leaves no room for unlabeled images"),
         ("momentum", 1.0, r"it must lie in \[0, 1\)"),
         ("lr", float("nan"), "must not be negative"),
-        ("label_source", "teacher", "choose one of graph, network, none"),
+        ("optimizer", "adagrad", "choose one of sgd, adamw"),
+        ("schedule", "steps", "choose one of cosine, linear, constant"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(field: str, value: object, said: str) -> None:

@@ -20,15 +20,22 @@ from laplacenet.training import (
     Execution,
     ImageViews,
     LaplaceNet,
+    LaplaceNetConfig,
+    MethodConfig,
+    Problem,
     Run,
     TrainConfig,
     VectorViews,
     load_checkpoint,
+    method_class,
     save_checkpoint,
     train,
 )
+from laplacenet.training.methods.network_labels import NetworkLabelsConfig
+from laplacenet.training.methods.supervised import SupervisedConfig
 
-CONFIG = TrainConfig(steps=14, batch_size=20, labeled_batch_size=5, n_views=2, supervised_passes=2)
+TRAIN = TrainConfig(steps=14, batch_size=20, labeled_batch_size=5)
+CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=2)
 CPU = Execution(torch.device("cpu"))
 
 
@@ -47,11 +54,19 @@ def given_labels(pictures: ImageSet) -> Tensor:
     return hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))
 
 
-def run_on(pictures: ImageSet, labels: Tensor, *, config: TrainConfig = CONFIG, seed: int = 0) -> Run:
+def run_on(
+    pictures: ImageSet,
+    labels: Tensor,
+    *,
+    train: TrainConfig = TRAIN,
+    config: MethodConfig = CONFIG,
+    seed: int = 0,
+    model: str = "small-cnn",
+) -> Run:
     views = ImageViews(AugmentConfig(flip=False), pictures.statistics, 8, 8)
-    method = LaplaceNet(labels, 3, views, config, GraphConfig(k=5), seed)
-    network = build_model("small-cnn", n_classes=3, in_channels=1, seed=seed)
-    return Run(method, network, pictures.images, views, config, CPU)
+    method = method_class(config.name)(Problem(labels, 3, views, seed), train, config, GraphConfig(k=5))
+    network = build_model(model, n_classes=3, in_channels=1, seed=seed)
+    return Run.of(method, network, pictures.images, CPU)
 
 
 def weights(network: Network) -> list[Tensor]:
@@ -70,12 +85,13 @@ def test_phases_and_steps_are_algorithm_twos(pictures: ImageSet) -> None:
         ("semi-supervised", 7, 9),
         ("semi-supervised", 5, 14),
     ]
-    assert epochs[0].pseudo_labels is None
-    assert epochs[1].pseudo_labels is not None
+    assert epochs[0].report is None
+    assert epochs[1].report is not None
 
 
 def test_training_learns_the_three_classes(pictures: ImageSet) -> None:
-    run = run_on(pictures, given_labels(pictures), config=replace(CONFIG, steps=150, supervised_passes=20, lr=0.1))
+    longer, config = replace(TRAIN, steps=150, lr=0.1), replace(CONFIG, supervised_passes=20)
+    run = run_on(pictures, given_labels(pictures), train=longer, config=config)
     *_, last = train(run)
     assert (last.inference.logits(pictures.images).argmax(1) == pictures.labels).float().mean() > 0.95
 
@@ -107,12 +123,12 @@ def test_a_run_cut_anywhere_and_resumed_ends_bit_for_bit_the_same(
     for n_steps in stops:
         run = run_on(pictures, given_labels(pictures), seed=0)
         if position is not None:
-            position = load_checkpoint(folder, run.network, identity={"run": "a"})
+            position = load_checkpoint(folder, run.learner, identity={"run": "a"})
         *_, last = train(run, start=position, monitor=StopAfter(n_steps))
         position = last.position
-        save_checkpoint(folder, run.network, position, identity={"run": "a"})
+        save_checkpoint(folder, run.learner, position, identity={"run": "a"})
     resumed = run_on(pictures, given_labels(pictures))
-    position = load_checkpoint(folder, resumed.network, identity={"run": "a"})
+    position = load_checkpoint(folder, resumed.learner, identity={"run": "a"})
     assert position.step == sum(stops)
     *_, last = train(resumed, start=position)
     assert last.step == 14
@@ -129,7 +145,7 @@ def test_composite_batches_have_exactly_their_labeled_and_unlabeled_sizes(pictur
     assert not bool(is_labeled[:, 5:].any())
     assert block.rows.shape == (7, 20)
     assert len(set(block.rows[:, 5:].flatten().tolist())) == 7 * 15  # an unlabeled image once an epoch
-    assert torch.equal(last.position.plan.targets[labels >= 0], labels[labels >= 0])
+    assert torch.equal(last.position.plan.tables["targets"][labels >= 0], labels[labels >= 0])
 
 
 def test_labeled_views_have_one_random_operation_and_unlabeled_two(pictures: ImageSet) -> None:
@@ -176,23 +192,23 @@ def test_where_no_label_reaches_anything_the_graph_is_asked_once_an_epoch() -> N
     with torch.no_grad():
         for parameter in network.body.parameters():
             parameter.zero_()  # no unit of the hidden layer ever speaks: every embedding is zero
-    method = LaplaceNet(labels, 2, VectorViews(), config, GraphConfig(k=5), 0)
-    epochs = list(train(Run(method, network, vectors, VectorViews(), config, CPU)))
-    assert all(bool(epoch.pseudo_labels.unreachable[2:].all()) for epoch in epochs if epoch.pseudo_labels is not None)
+    method = LaplaceNet(Problem(labels, 2, VectorViews()), TRAIN, config, GraphConfig(k=5))
+    epochs = list(train(Run.of(method, network, vectors, CPU)))
+    reports = [epoch.report for epoch in epochs if epoch.report is not None]
+    assert all(bool(report.pseudo_labels.unreachable[2:].all()) for report in reports)
     assert [(epoch.phase, epoch.step) for epoch in epochs] == [("supervised", step) for step in (3, 6, 9, 12, 14)]
 
 
 def test_one_label_in_one_view_is_enough_for_batch_normalization(pictures: ImageSet) -> None:
     labels = torch.full((120,), -1)
     labels[7] = 1
-    run = run_on(pictures, labels, config=replace(CONFIG, n_views=1))
-    network = build_model("patch-cnn", n_classes=3, in_channels=1)
-    epochs = list(train(replace(run, network=network)))
+    run = run_on(pictures, labels, config=replace(CONFIG, n_views=1), model="patch-cnn")
+    epochs = list(train(run))
     assert (epochs[0].phase, epochs[-1].step) == ("supervised", 14)
 
 
 def test_the_baseline_never_looks_at_an_unlabeled_image(pictures: ImageSet) -> None:
-    labels, config = given_labels(pictures), replace(CONFIG, label_source="none")
+    labels, config = given_labels(pictures), SupervisedConfig(n_views=2)
     noise = pictures.images.clone()
     noise[labels < 0] = torch.randint(0, 256, noise[labels < 0].shape, dtype=torch.uint8)
     baseline = run_on(pictures, labels, config=config)
@@ -202,26 +218,27 @@ def test_the_baseline_never_looks_at_an_unlabeled_image(pictures: ImageSet) -> N
 
 def test_network_pseudo_labels_are_the_networks_argmax(pictures: ImageSet) -> None:
     labels = given_labels(pictures)
-    run = run_on(pictures, labels, config=replace(CONFIG, label_source="network"))
+    run = run_on(pictures, labels, config=NetworkLabelsConfig(n_views=2, supervised_passes=2))
     epochs = train(run)
     first = next(epochs)
     expected = first.inference.logits(pictures.images).argmax(1)
     second = next(epochs)
-    assert torch.equal(second.pseudo_labels.labels, torch.where(labels >= 0, labels, expected))
+    assert torch.equal(second.report.pseudo_labels.labels, torch.where(labels >= 0, labels, expected))
 
 
 def test_vectors_train_without_views() -> None:
     moons = two_moons(n=60, noise=0.1, seed=0)
     labels = hide_labels(moons.labels, balanced_split(moons.labels, 10, seed=0))
     views = VectorViews()
-    method = LaplaceNet(labels, 2, views, CONFIG, GraphConfig(k=5), 0)
+    method = LaplaceNet(Problem(labels, 2, views), replace(TRAIN, steps=300, lr=0.1), CONFIG, GraphConfig(k=5))
     network = build_model("mlp", n_classes=2, in_channels=2)
-    *_, last = train(Run(method, network, moons.vectors, views, CONFIG, CPU))
-    assert last.step == 14
+    *_, last = train(Run.of(method, network, moons.vectors, CPU))
+    assert last.step == 300
+    assert float((last.inference.logits(moons.vectors).argmax(1) == moons.labels).float().mean()) > 0.8
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_names_the_steps(pictures: ImageSet) -> None:
-    run = run_on(pictures, given_labels(pictures), config=replace(CONFIG, lr=1e30))
+    run = run_on(pictures, given_labels(pictures), train=replace(TRAIN, lr=1e30))
     with pytest.raises(DivergedError, match=r"at step \d"):
         list(train(run))
 
@@ -234,27 +251,27 @@ def test_no_label_at_all_is_refused(pictures: ImageSet) -> None:
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(pictures: ImageSet, tmp_path: Path) -> None:
     run = run_on(pictures, given_labels(pictures))
     *_, last = train(run, monitor=StopAfter(3))
-    save_checkpoint(tmp_path / "checkpoint", run.network, last.position, identity={"seed": 0, "data": "x"})
+    save_checkpoint(tmp_path / "checkpoint", run.learner, last.position, identity={"seed": 0, "data": "x"})
     with pytest.raises(InputError, match="its seed is 0, this run's is 1"):
-        load_checkpoint(tmp_path / "checkpoint", run.network, identity={"seed": 1, "data": "x"})
+        load_checkpoint(tmp_path / "checkpoint", run.learner, identity={"seed": 1, "data": "x"})
 
 
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(pictures: ImageSet, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     run = run_on(pictures, given_labels(pictures))
     with pytest.raises(InputError, match="no checkpoint there"):
-        load_checkpoint(folder, run.network, identity={})
+        load_checkpoint(folder, run.learner, identity={})
     *_, last = train(run, monitor=StopAfter(3))
-    save_checkpoint(folder, run.network, last.position, identity={})
+    save_checkpoint(folder, run.learner, last.position, identity={})
     shard = next(folder.glob("state-*.safetensors"))
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
     with pytest.raises(InputError, match="damaged"):
-        load_checkpoint(folder, run.network, identity={})
+        load_checkpoint(folder, run.learner, identity={})
     good = folder.with_name("checkpoint.old")
     folder.rename(good)
     shard = next(good.glob("state-*.safetensors"))
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
-    assert load_checkpoint(folder, run.network, identity={}).step == 3
+    assert load_checkpoint(folder, run.learner, identity={}).step == 3

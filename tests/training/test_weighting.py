@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_training_loop import CONFIG, StopAfter, given_labels, pictures, run_on
+from test_training_loop import StopAfter, given_labels, pictures, run_on
 from test_training_loop import weights as network_weights
 from torch.nn import functional
 
 from laplacenet.data import ImageSet
 from laplacenet.graph import PseudoLabels
 from laplacenet.training import load_checkpoint, save_checkpoint, train
+from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 from laplacenet.training.objective import (
     mixed_cross_entropy,
     mixed_weighted_cross_entropy,
@@ -21,8 +22,8 @@ from laplacenet.training.objective import (
 )
 from laplacenet.training.weighting import certainty, class_weights, iscen_weights
 
-WEIGHTED = replace(CONFIG, class_weighting=True)
-WEIGHTED_NETWORK = replace(WEIGHTED, label_source="network")
+PLAIN_NETWORK = NetworkLabelsConfig(n_views=2, supervised_passes=2)
+WEIGHTED_NETWORK = replace(PLAIN_NETWORK, class_weighting=True)
 
 __all__ = ["pictures"]
 
@@ -70,14 +71,14 @@ def test_equal_weights_give_the_plain_loss() -> None:
     logits, targets, partners = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([2, 0, 1, 3])
     ones, weight = torch.ones(4), torch.tensor(0.3)
     assert torch.allclose(weighted_cross_entropy(logits, targets, ones), multi_view_cross_entropy(logits, targets))
-    mixed = mixed_weighted_cross_entropy(logits, targets, partners, weight=weight, weights=ones)
+    mixed = mixed_weighted_cross_entropy(logits, targets, partners, mix_weight=weight, weights=ones)
     assert torch.allclose(mixed, mixed_cross_entropy(logits, targets, partners, weight))
 
 
 def test_a_mixed_target_keeps_the_weight_of_its_image() -> None:
     logits, targets, partners = torch.randn(1, 2, 3), torch.tensor([0, 1]), torch.tensor([1, 0])
     weights = torch.tensor([1.0, 0.0])
-    mixed = mixed_weighted_cross_entropy(logits, targets, partners, weight=torch.tensor(0.25), weights=weights)
+    mixed = mixed_weighted_cross_entropy(logits, targets, partners, mix_weight=torch.tensor(0.25), weights=weights)
     losses = [functional.cross_entropy(logits[0, row], targets[0]) for row in range(2)]
     assert float(mixed) == pytest.approx(float(0.25 * losses[0] + 0.75 * losses[1]) / 2, rel=1e-5)
 
@@ -85,8 +86,8 @@ def test_a_mixed_target_keeps_the_weight_of_its_image() -> None:
 def test_weighting_changes_training_and_the_supervised_start_is_plain(pictures: ImageSet) -> None:
     """With the network's own labels: those of the graph are all certain on such pictures."""
     losses = []
-    for config in (CONFIG, WEIGHTED):
-        run = run_on(pictures, given_labels(pictures), config=replace(config, label_source="network"))
+    for config in (PLAIN_NETWORK, WEIGHTED_NETWORK):
+        run = run_on(pictures, given_labels(pictures), config=config)
         losses.append([epoch.loss for epoch in train(run)])
     plain, weighted = losses
     assert weighted[0] == pytest.approx(plain[0], rel=1e-5)
@@ -98,8 +99,8 @@ def test_a_weighted_run_resumes_in_mid_epoch_bit_for_bit(pictures: ImageSet, tmp
     list(train(whole))
     first = run_on(pictures, given_labels(pictures), config=WEIGHTED_NETWORK)
     *_, last = train(first, monitor=StopAfter(5))
-    save_checkpoint(tmp_path / "c", first.network, last.position, identity={})
+    save_checkpoint(tmp_path / "c", first.learner, last.position, identity={})
     second = run_on(pictures, given_labels(pictures), config=WEIGHTED_NETWORK)
-    list(train(second, start=load_checkpoint(tmp_path / "c", second.network, identity={})))
+    list(train(second, start=load_checkpoint(tmp_path / "c", second.learner, identity={})))
     pairs = zip(network_weights(whole.network), network_weights(second.network), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)

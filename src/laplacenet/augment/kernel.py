@@ -13,13 +13,14 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import BFloat16, Int64, UInt8
+from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from laplacenet.augment import sampling
 from laplacenet.augment.eager import GREY, GREY_LUMA
 from laplacenet.augment.operations import LUMA, OPERATIONS
 from laplacenet.augment.sampling import ViewParameters
+from laplacenet.runtime import compute_dtype
 
 _MAX_BLOCK = 1024  # pixels that a program holds at once: 8 a thread with 4 warps
 _N_WARPS = 4
@@ -61,10 +62,11 @@ Affine = tuple[tuple[float, ...], tuple[float, ...]]
 
 def normalized_views(
     images: UInt8[Tensor, "N c h w"], slots: Int64[Tensor, " n"], parameters: ViewParameters, *, affine: Affine
-) -> BFloat16[Tensor, "n c h w"]:
-    """Views in bf16, channels last; `affine` has a factor and a summand for each channel."""
+) -> Float[Tensor, "n c h w"]:
+    """Views in the device's precision, channels last; `affine` has a factor and a summand for each channel."""
     shape = (len(slots), *images.shape[1:])
-    views = torch.empty(shape, dtype=torch.bfloat16, device=images.device, memory_format=torch.channels_last)
+    dtype = compute_dtype(images.device)
+    views = torch.empty(shape, dtype=dtype, device=images.device, memory_format=torch.channels_last)
     return _launch(images, slots, parameters, out=views, affine=affine)
 
 

@@ -28,7 +28,8 @@ def make_views(
 ) -> Float[Tensor, "n c h w"]:
     """The views of `images[slots]`: flip, crop, RandAugment samples, cutout, normalization.
 
-    In single precision on a CPU; in bf16 and channels last on a GPU, without synchronization and fit for capture.
+    In single precision on a CPU; on a GPU in bf16 if it has that, channels last, without synchronization and fit for
+    capture.
     """
     _require_fit(images, slots, parameters)
     if images.device.type == "cuda":

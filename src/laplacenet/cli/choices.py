@@ -5,26 +5,26 @@ from pathlib import Path
 
 from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_row_numbers
 from laplacenet.experiments import DataConfig, Experiment
-from laplacenet.experiments.presets import start_for, start_named
+from laplacenet.experiments.presets import preset_for, with_preset
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 
 
 def chosen_experiment(
     data: str | None,
-    recipe: str | None,
+    preset: str | None,
     *,
     labels: str | None,
     split_key: str | None,
     model: str | None,
     seed: int | None,
 ) -> Experiment:
-    """The recipe's settings, or those that suit the data, with what was asked for in place of its own."""
-    experiment = start_for(located(data or "digits")) if recipe is None else start_named(recipe)
-    if data is not None and located(data) != experiment.data.name:
-        experiment = replace(experiment, data=DataConfig(name=located(data)))
+    """The data's preset, another laid over it where one is named, and the options over both."""
+    experiment = preset_for(located(data or "digits"))
     if data is not None and data not in DATASET_NAMES:
         experiment = replace(experiment, name=Path(data).resolve().stem)
+    if preset is not None:
+        experiment = with_preset(experiment, preset)
     if labels is not None:
         experiment = replace(experiment, data=with_labels(experiment.data, labels, split_key))
     elif split_key is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, NoCompile, Overwrite, Settings
+from laplacenet.cli.options import Compile, Device, Overwrite, Settings
 
 if TYPE_CHECKING:
     from laplacenet.experiments import Experiment, Outcome
@@ -21,7 +21,7 @@ def demo(
     settings: Settings = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
     """Train on 1 297 handwritten digits of which 40 are labeled: LaplaceNet, and for comparison the 40 labels alone.
 
@@ -36,7 +36,7 @@ def demo(
     from laplacenet.runtime import choose_device, provenance, write_json
     from laplacenet.training import Execution
 
-    execution = Execution(choose_device(device), compile=not no_compile)
+    execution = Execution(choose_device(device), compile=compile_loss)
     outcomes = []
     for seed in range(seeds):
         pair = demo_pair(seed, settings or [])
@@ -62,9 +62,7 @@ def finished(experiment: "Experiment", path: Path, *, execution: "Execution", ov
     if folder.has(FINAL):
         return read_outcome(folder)
     goes_on_with = "the same command, without --overwrite" if overwrite else "the same command"
-    outcome = run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
-    assert outcome is not None, "without a time limit a run ends or the command does"
-    return outcome
+    return run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
 
 
 def folder_for(experiment: "Experiment", path: Path, *, overwrite: bool) -> "RunFolder":

@@ -5,19 +5,19 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from laplacenet.cli.progress import Display
 from laplacenet.experiments.benchmark import (
+    BenchRecord,
     BenchSettings,
-    Record,
     empty_record,
     full_settings,
     measurements,
     quick_settings,
     taken,
     with_result,
-    write_record,
+    write_bench_record,
 )
 from laplacenet.reports.bench_table import COLUMNS, origin, table_lines
 from laplacenet.runtime import InputError
@@ -38,36 +38,25 @@ def chosen_settings(execution: Execution, *, quick: bool, only: str | None, size
     return settings
 
 
-def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tuple[Record, Path]:
+def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tuple[BenchRecord, Path]:
     """One measurement after another, each said when it begins and written when it ends."""
     record = empty_record(settings, execution.device)
-    write_record(record, folder)  # a folder that cannot be written to is refused before the work
+    write_bench_record(record, folder)  # a folder that cannot be written to is refused before the work
     every, began_at = measurements(settings, execution), time.perf_counter()
-    with _progress() as progress:
-        bar = progress.add_task("", total=len(every))
-        for number, measurement in enumerate(every, start=1):
-            progress.update(bar, description=measurement.name)
-            if not progress.console.is_terminal:
-                progress.console.print(f"{number}/{len(every)}  {measurement.name}", markup=False, highlight=False)
+    with Display(Console(stderr=True), "measuring", n=len(every)) as display:
+        for number, measurement in enumerate(every):
+            display.update(state=measurement.name, n_done=number, is_notable=True)
             result = taken(measurement, execution)
             record = with_result(record, measurement.section, result, elapsed_s=time.perf_counter() - began_at)
-            write_record(record, folder)
-            progress.advance(bar)
+            write_bench_record(record, folder)
     record = dataclasses.replace(record, is_complete=True)
-    return record, write_record(record, folder)
+    return record, write_bench_record(record, folder)
 
 
-def show(record: Record) -> None:
+def show(record: BenchRecord) -> None:
     """The table on stdout: within the terminal, or as wide as it likes where there is none."""
     table = Table(*COLUMNS, title=origin(record), caption=f"measured in {record.elapsed_s:.0f} s")
     for line in table_lines(record):
         table.add_row(*line.cells)
     console = Console()
     console.print(table, markup=False) if console.is_terminal else Console(width=240).print(table, markup=False)
-
-
-def _progress() -> Progress:
-    """On a terminal a bar; elsewhere a line a measurement."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)

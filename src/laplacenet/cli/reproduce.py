@@ -5,18 +5,15 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import CheckpointEvery, Device, NoCompile, Settings, TimeLimit, seconds, time_limit_s
+from laplacenet.cli.options import CheckpointEvery, Compile, DataDir, Device, Preset, Settings, TimeLimit
 
 Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
-Cell = Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")]
+Column = Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")]
 Row = Annotated[str | None, typer.Option(help="One row only, such as LaplaceNet.")]
 Splits = Annotated[str, typer.Option(help="Which label splits: 0, 0-4 or 0,2,3.")]
 Steps = Annotated[
     int | None, typer.Option(help="A shorter schedule in place of the paper's 250 000 steps; recorded as such.")
-]
-Data = Annotated[
-    Path | None, typer.Option(help="The folder that holds the data sets.  [default: $LAPLACENET_DATA or data]")
 ]
 SplitFile = Annotated[
     list[str] | None,
@@ -27,62 +24,78 @@ SplitFile = Annotated[
 ]
 Runs = Annotated[Path, typer.Option(help="Where run folders go.")]
 Results = Annotated[Path, typer.Option(help="Where records go.")]
+RUNS = Path("runs")
 
 
 def reproduce(
     name: Name = None,
     show: Show = False,
-    cell: Cell = None,
+    column: Column = None,
     row: Row = None,
     splits: Splits = "0",
     steps: Steps = None,
-    data: Data = None,
+    data_dir: DataDir = None,
     split_file: SplitFile = None,
+    preset: Preset = None,
     settings: Settings = None,
     time_limit: TimeLimit = None,
-    checkpoint_every: CheckpointEvery = "60s",
-    runs: Runs = Path("runs"),
+    checkpoint_every: CheckpointEvery = 60.0,
+    runs: Runs = RUNS,
     results: Results = Path("results"),
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
 ) -> None:
-    """Make the paper's tables and figures again.
+    """Reproduce the paper's tables and figures.
 
-    What is recorded is skipped, what was cut off goes on from its checkpoint: give the same command again, here or on
-    another machine with the same run folders. `all` works through everything in the order of what it is worth.
+    Recorded runs are skipped and interrupted ones resume from their checkpoint: repeat the same command, here or on
+    another machine with the same run folders. `all` works through everything, the most informative runs first. Ends
+    with exit code 3 if --for ran out before every run was recorded.
 
     \b
     Examples:
       laplacenet reproduce --list
       laplacenet reproduce all --list
-      laplacenet reproduce table-3 --cell cifar100/4000 --splits 0-4 --data DIR --split-file FILE
+      laplacenet reproduce table-3 --column cifar100/4000 --splits 0-4 --data-dir DIR --split-file FILE
       laplacenet reproduce figure-3 --steps 25000 --for 9m
       laplacenet reproduce all --for 25m --split-file cifar10=FILE --split-file cifar100=FILE
     """
-    from laplacenet.cli.reproduction import Asked, list_asked, reproduce_figure_2, work_through
+    from laplacenet.cli.figure_two import reproduce_figure_two
+    from laplacenet.cli.reproduction import (
+        FIGURE_2,
+        Request,
+        chosen_splits,
+        list_request,
+        refuse_unused,
+        work_through,
+    )
     from laplacenet.runtime import InputError, choose_device
     from laplacenet.training import Execution
 
-    asked = Asked(
+    options: dict[str, object] = {"--column": column, "--row": row, "--steps": steps, "--data-dir": data_dir}
+    options |= {"--split-file": split_file, "--preset": preset, "--set": settings, "--for": time_limit}
+    options |= {"--splits": splits != "0", "--checkpoint-every": checkpoint_every != 60.0, "--runs": runs != RUNS}
+    options |= {"--device": device != "auto", "--compile": compile_loss}
+    refuse_unused(name, [option for option, value in options.items() if value])
+    request = Request(
         name=name,
-        column=cell,
+        column=column,
         row=row,
         splits=splits,
         steps=steps,
+        preset=preset,
         settings=tuple(settings or ()),
-        data=data,
+        data_dir=data_dir,
         split_files=tuple(split_file or ()),
         runs=runs,
         results=results,
     )
     if show:
-        list_asked(asked)
+        list_request(request)
+        return
+    if name == FIGURE_2:
+        reproduce_figure_two(results, chosen_splits(splits))
         return
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
-    every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
-    if name == "figure-2":
-        reproduce_figure_2(asked)
-    else:
-        work_through(asked, execution=execution, limit_s=time_limit_s(time_limit))
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
+    work_through(request, execution=execution, limit_s=time_limit)

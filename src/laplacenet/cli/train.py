@@ -7,35 +7,42 @@ import typer
 
 from laplacenet.cli.options import (
     CheckpointEvery,
+    Compile,
     DataDir,
     Device,
     Download,
     Model,
-    NoCompile,
     Overwrite,
+    Preset,
     Settings,
     TimeLimit,
+    data_or_path,
+    existing_run,
     refuse_beside_resume,
-    seconds,
-    time_limit_s,
 )
 
 Data = Annotated[
-    str | None, typer.Argument(help="A data set's name, a folder of pictures or an .npz file.  [default: digits]")
+    str | None,
+    typer.Argument(
+        callback=data_or_path, help="A data set's name, a folder of pictures or an .npz file.  [default: digits]"
+    ),
 ]
 Labels = Annotated[
     str | None,
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.  [default: the recipe's number; of your own data, all]",
+        "or file names and labels in .csv, .tsv or .jsonl.  [default: the preset's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
-Recipe = Annotated[str | None, typer.Option(help="Begin with the settings of this name.  [default: by the data]")]
+MethodName = Annotated[
+    str | None,
+    typer.Option("--method", help="How to train, by a name that laplacenet methods lists.  [default: laplacenet]"),
+]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
-Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
+Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Go on with the run in this folder.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")]
 
 
@@ -43,32 +50,33 @@ def train(
     data: Data = None,
     labels: Labels = None,
     split_key: SplitKey = None,
+    method: MethodName = None,
     model: Model = None,
-    recipe: Recipe = None,
+    preset: Preset = None,
     settings: Settings = None,
     seed: Seed = None,
     out: Out = None,
     overwrite: Overwrite = False,
     resume: Resume = None,
     device: Device = "auto",
-    no_compile: NoCompile = False,
+    compile_loss: Compile = False,
     data_dir: DataDir = None,
     download: Download = False,
     time_limit: TimeLimit = None,
-    checkpoint_every: CheckpointEvery = "60s",
+    checkpoint_every: CheckpointEvery = 60.0,
     strict: Strict = False,
 ) -> None:
-    """Train LaplaceNet on a data set of which a few labels are shown.
+    """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
 
     A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume; its result is the same.
 
     \b
-    Recipes: digits, cifar10, cifar100, mini-imagenet, two-moons, pictures.
-    Settings: --set graph.k=20, …; no pseudo-labels: --set train.label_source=none.
+    Settings: --set graph.k=20, --set method.n_views=5, …
 
     \b
     Examples:
       laplacenet train digits --labels 40
+      laplacenet train digits --method fixmatch --seed 5
       laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05 --out runs/hundred
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
@@ -76,26 +84,28 @@ def train(
     from laplacenet.cli.session import fresh_folder, read_task, run_session, say_outcome
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, read_experiment
+    from laplacenet.experiments.experiment import with_method
     from laplacenet.runtime import RunFolder, choose_device
     from laplacenet.training import Execution
 
-    every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=not no_compile, checkpoint_every_s=every_s)
-    limit_s = time_limit_s(time_limit)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
-        fresh |= {"--recipe": recipe, "--set": settings, "--seed": seed, "--out": out}
+        fresh |= {"--method": method, "--preset": preset, "--set": settings, "--seed": seed, "--out": out}
         refuse_beside_resume(fresh | {"--overwrite": overwrite, "--strict": strict})
         folder = RunFolder.open(resume)
         task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
-        experiment = chosen_experiment(data, recipe, labels=labels, split_key=split_key, model=model, seed=seed)
+        experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
+        if method is not None:
+            experiment = with_method(experiment, method)
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download)
         if strict:
             refuse_skipped(task.dataset.skipped)
-        folder = fresh_folder(out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite)
+        folder = fresh_folder(
+            out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite, inputs=(data, labels)
+        )
         if task.dataset.skipped:
             write_skipped(folder.path / SKIPPED, task.dataset.skipped)
-    if (outcome := run_session(task, folder, execution=execution, limit_s=limit_s)) is not None:
-        say_outcome(outcome, folder)
+    say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)

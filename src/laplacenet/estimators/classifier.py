@@ -18,7 +18,7 @@ from laplacenet.estimators.priors import class_weights
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.models import Inference, Network, build_model, learn_patches
 from laplacenet.runtime import choose_device, stream_seed
-from laplacenet.training import Execution, LaplaceNet, Run, TrainConfig, train
+from laplacenet.training import Execution, LaplaceNet, LaplaceNetConfig, Problem, Run, TrainConfig, train
 
 
 class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -128,10 +128,12 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
         with value_errors():
             self._views = self._inputs.views(inputs, flip=bool(self.flip))
             graph = self._graph_config(numbers)
-            method = LaplaceNet(labels, len(classes), self._views, self._train_config(), graph, seed)
+            problem = Problem(labels, len(classes), self._views, seed)
+            config = LaplaceNetConfig(n_views=whole_number("n_views", self.n_views))
+            method = LaplaceNet(problem, self._train_config(), config, graph)
             network = self._network(inputs, len(classes), seed)
             execution = Execution(choose_device(str(self.device)))
-        for epoch in train(Run(method, network, inputs, self._views, method.config, execution)):
+        for epoch in train(Run.of(method, network, inputs, execution)):
             inference = epoch.inference
         found = pseudo_label(inference.embed(inputs), labels, graph, n_classes=len(classes))
         # on the CPU it can be pickled here and read where there is no GPU
@@ -171,7 +173,6 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
             steps=whole_number("steps", self.steps),
             batch_size=batch_size,
             labeled_batch_size=batch_size // 2,
-            n_views=whole_number("n_views", self.n_views),
             lr=real_number("lr", self.lr),
         )
 

@@ -19,7 +19,8 @@ def value_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        message = re.sub(r"\b(?:graph|train)\.(\w+)", lambda setting: NAMES.get(setting[1], setting[1]), str(error))
+        sections = r"\b(?:graph|train|method)\.(\w+)"
+        message = re.sub(sections, lambda setting: NAMES.get(setting[1], setting[1]), str(error))
         raise ValueError(message) from error
 
 

@@ -1,5 +1,7 @@
 """Augmentation invariance, equation 15: how much of its accuracy a classifier keeps when its images are augmented."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
@@ -8,9 +10,8 @@ from laplacenet.augment import AugmentConfig, ViewParameters, sample_views, stro
 from laplacenet.data import ImageSet
 from laplacenet.evaluation.accuracy import correct, share
 from laplacenet.models import Inference
+from laplacenet.models.inference import chunk_size
 from laplacenet.runtime import stream
-
-CHUNK = 2_000  # images augmented at once
 
 
 def augmentation_invariance(
@@ -25,14 +26,16 @@ def augmentation_invariance(
     if plain == 0:
         return None
     device = inference.network.head.weight.device
-    views = one_view_each(image_set.images, config, seed=seed, device=device)
-    return share(correct(inference, views, image_set.labels)) / plain
+    chunks = views_in_chunks(image_set.images, config, seed=seed, device=device)
+    labeled = ((image_set.labels[chunk], views) for chunk, views in chunks)
+    is_right = [correct(inference, views, labels) for labels, views in labeled if bool((labels >= 0).any())]
+    return share(torch.cat(is_right)) / plain
 
 
-def one_view_each(
+def views_in_chunks(
     images: UInt8[Tensor, "n c h w"], config: AugmentConfig, *, seed: int, device: torch.device
-) -> UInt8[Tensor, "n c h w"]:
-    """u(x_i) for every image: the same views for the same seed, on every device."""
+) -> Iterator[tuple[slice, UInt8[Tensor, "n c h w"]]]:
+    """u(x_i) for every image, some at a time: the same views for the same seed, on every device."""
     n, _, height, width = images.shape
     parameters = sample_views(
         n,
@@ -42,8 +45,9 @@ def one_view_each(
         config=config,
         rng=stream(seed, "invariance"),
     )
-    chunks = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
-    return torch.cat([_views(images[chunk].to(device), parameters[chunk].to(device)) for chunk in chunks])
+    size = chunk_size(images, device)
+    for chunk in (slice(start, start + size) for start in range(0, n, size)):
+        yield chunk, _views(images[chunk].to(device), parameters[chunk].to(device))
 
 
 def _views(images: UInt8[Tensor, "n c h w"], parameters: ViewParameters) -> UInt8[Tensor, "n c h w"]:

@@ -1,12 +1,12 @@
 """An experiment: every setting of a run, in pieces owned by the rooms that they describe."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, MethodConfig, TrainConfig, config_class
 
 
 @dataclass(frozen=True)
@@ -50,3 +50,11 @@ class Experiment:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     graph: GraphConfig = field(default_factory=GraphConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    method: MethodConfig = field(default_factory=LaplaceNetConfig)
+
+
+def with_method(experiment: Experiment, name: str) -> Experiment:
+    """The same experiment by another method; settings that both methods have are kept."""
+    kind = config_class(name)
+    shared = {field.name for field in fields(kind)} & {field.name for field in fields(experiment.method)} - {"name"}
+    return replace(experiment, method=kind(**{field: getattr(experiment.method, field) for field in sorted(shared)}))

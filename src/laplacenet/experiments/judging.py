@@ -14,7 +14,7 @@ from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.task import Task
 from laplacenet.graph import PseudoLabels
 from laplacenet.models import Inference
-from laplacenet.training import Epoch
+from laplacenet.training import Epoch, LabelReport, Times
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,8 @@ class Judge:
         return augmentation_invariance(self.inference, image_set, augment, seed=seed, plain=share(is_right))
 
 
-def judged(task: Task, epoch: Epoch) -> EpochRecord:
-    """The epoch with its test error and the accuracy of its pseudo-labels; the session adds its times."""
+def judged(task: Task, epoch: Epoch, times: Times) -> EpochRecord:
+    """The epoch with its test error, the accuracy of its pseudo-labels, and its times."""
     return EpochRecord(
         epoch=epoch.index,
         phase=epoch.phase,
@@ -91,19 +91,19 @@ def judged(task: Task, epoch: Epoch) -> EpochRecord:
         lr=epoch.lr,
         test_error=Judge(task, epoch.inference).test_error if epoch.is_complete else None,
         label_s=epoch.label_s,
-        step_s=0.0,
-        compile_s=0.0,
-        elapsed_s=0.0,
-        mean_cosine=epoch.mean_cosine,
-        **judged_labels(task, epoch.pseudo_labels),
+        step_s=times.step_s,
+        compile_s=times.compile_s,
+        elapsed_s=times.elapsed_s,
+        **judged_labels(task, epoch.report),
     )
 
 
-def judged_labels(task: Task, pseudo_labels: PseudoLabels | None) -> dict[str, Any]:
-    """An epoch's pseudo-labels as fields of its record."""
-    if pseudo_labels is None:
+def judged_labels(task: Task, report: Any) -> dict[str, Any]:
+    """An epoch's pseudo-labels, if its method makes them, as fields of its record."""
+    if not isinstance(report, LabelReport):
         fields = ("pseudo_label_accuracy", "is_converged", "n_iterations", "n_unreachable", "recall")
         return dict.fromkeys(fields)
+    pseudo_labels = report.pseudo_labels
     missing = missing_classes(task, pseudo_labels)
     return {
         "pseudo_label_accuracy": pseudo_label_accuracy(pseudo_labels.labels, task.true_labels, task.given_labels),
@@ -111,6 +111,7 @@ def judged_labels(task: Task, pseudo_labels: PseudoLabels | None) -> dict[str, A
         "n_iterations": pseudo_labels.n_iterations,
         "n_unreachable": int(pseudo_labels.unreachable.sum()),
         "recall": pseudo_labels.recall,
+        "mean_cosine": report.mean_cosine,
         "n_missing_classes": len(missing),
         "missing_class": missing[0] if missing else None,
     }

@@ -1,14 +1,55 @@
 """Experiments as JSON and as `section.field=value`."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.runtime import settings
-from laplacenet.runtime.settings import override, to_json
+from laplacenet.runtime import InputError, settings
+from laplacenet.runtime.decoding import Choices
+from laplacenet.runtime.settings import to_json
+from laplacenet.training import MethodConfig, config_class
 
 __all__ = ["from_json", "override", "to_json"]
 
+MOVED = ("n_views", "mixup_alpha", "supervised_passes", "class_weighting")
+"""Settings of a method that older experiments have in the section `train`."""
+FORMER_SOURCES = {"graph": "laplacenet", "network": "network-labels", "none": "supervised"}
+"""What `train.label_source` was called, as methods."""
+
+
+def chosen_config(content: dict[str, Any]) -> type[MethodConfig]:
+    return config_class(content.get("name", "laplacenet"))
+
+
+CHOOSE: Choices = {MethodConfig: chosen_config}
+
 
 def from_json(content: Any, *, source: str) -> Experiment:
-    """The experiment of an `experiment.json`; `source` names the file in what is said when it is not one."""
-    return settings.from_json(Experiment(), content, source=source)
+    """The experiment of an `experiment.json` or of a record; `source` names the file where it is not one."""
+    return settings.from_json(Experiment(), upgraded(content), source=source, choose=CHOOSE)
+
+
+def override(experiment: Experiment, texts: Iterable[str]) -> Experiment:
+    """The experiment with settings such as `train.steps=500` or `method.n_views=5`."""
+    texts = list(texts)
+    for text in texts:
+        section, _, name = text.partition("=")[0].strip().partition(".")
+        if section == "train" and name in MOVED:
+            raise InputError(f"--set {text}: {name} belongs to the method; write method.{name}=…")
+        if section == "train" and name == "label_source":
+            methods = " or ".join(FORMER_SOURCES.values())
+            raise InputError(f"--set {text}: choose a method instead, with --method {methods}")
+    return settings.override(experiment, texts, choose=CHOOSE)
+
+
+def upgraded(content: Any) -> Any:
+    """An experiment that was written before methods had a section of their own, as it is written now."""
+    train = content.get("train") if isinstance(content, dict) else None
+    if not isinstance(train, dict) or not train.keys() & {*MOVED, "label_source"}:
+        return content
+    source = train.get("label_source", "graph")
+    name = str(FORMER_SOURCES.get(source, source))
+    known = config_class(name).__dataclass_fields__
+    method = {"name": name, **{field: train[field] for field in MOVED if field in train and field in known}}
+    kept = {field: value for field, value in train.items() if field not in (*MOVED, "label_source")}
+    return {**content, "train": kept, "method": method}

@@ -1,14 +1,17 @@
-"""What a run begins with that names only its data: the paper's parameters, or settings for small things."""
+"""Presets: sets of defaults, for each named data set and for one's own pictures.
+
+That of the data applies by itself; another may be laid over it.
+"""
 
 from dataclasses import replace
 
 from laplacenet.augment import AugmentConfig
-from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
 from laplacenet.experiments.paper.variants import laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 
 def digits() -> Experiment:
@@ -22,7 +25,8 @@ def digits() -> Experiment:
         model=ModelConfig("small-cnn"),
         augment=AugmentConfig(flip=False, cutout=0.25),
         graph=GraphConfig(k=15),
-        train=TrainConfig(steps=1_200, batch_size=80, labeled_batch_size=20, n_views=2, lr=0.1, mixup_alpha=1.0),
+        train=TrainConfig(steps=1_200, batch_size=80, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=2, mixup_alpha=1.0),
     )
 
 
@@ -48,7 +52,8 @@ def two_moons() -> Experiment:
         data=DataConfig(name="two-moons", n_labeled=20),
         model=ModelConfig("mlp"),
         graph=GraphConfig(k=10),
-        train=TrainConfig(steps=1_000, batch_size=100, labeled_batch_size=20, n_views=1, lr=0.1, mixup_alpha=0.0),
+        train=TrainConfig(steps=1_000, batch_size=100, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=1, mixup_alpha=0.0),
     )
 
 
@@ -59,28 +64,47 @@ def pictures() -> Experiment:
         data=DataConfig(name="pictures"),
         model=ModelConfig("small-cnn"),
         graph=GraphConfig(k=20),
-        train=TrainConfig(steps=3_000, batch_size=100, labeled_batch_size=20, n_views=2, lr=0.1),
+        train=TrainConfig(steps=3_000, batch_size=100, labeled_batch_size=20, lr=0.1),
+        method=LaplaceNetConfig(n_views=2),
     )
 
 
-STARTS = {start().name: start for start in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures)}
+def fast() -> Experiment:
+    """The paper's error on CIFAR-100 in minutes: no MixUp, few steps at a high rate, labels from averaged weights."""
+    experiment = replace(cifar100(), name="fast")
+    train = replace(experiment.train, steps=72_000, lr=0.2, schedule="linear")
+    return replace(experiment, train=train, method=LaplaceNetConfig(mixup_alpha=0.0, ema_decay=0.999))
 
 
-def start_named(name: str) -> Experiment:
-    if name not in STARTS:
-        raise InputError(f"unknown recipe {name!r}; choose one of {', '.join(STARTS)}")
-    return STARTS[name]()
+PRESETS = {preset().name: preset for preset in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures, fast)}
+PICTURES = "pictures"
+VECTORS = "two-moons"  # the one data set, and the one preset, without pictures
 
 
-def start_for(data: str) -> Experiment:
-    """The start for a data set's name; for a folder or a file, that for one's own pictures."""
-    if data in STARTS and data != "pictures":
-        return STARTS[data]()
+def preset_named(name: str) -> Experiment:
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]()
+
+
+def preset_for(data: str) -> Experiment:
+    """The preset of a named data set; for a folder or a file, that for one's own pictures."""
+    if data in PRESETS and data != PICTURES:
+        return PRESETS[data]()
     experiment = pictures()
     return replace(experiment, data=replace(experiment.data, name=data))
 
 
+def with_preset(experiment: Experiment, name: str) -> Experiment:
+    """The same data, labels and seed with every other setting of this preset."""
+    preset, data = preset_named(name), experiment.data.name
+    if (name == VECTORS) != (data == VECTORS):
+        kind, other = ("vectors", "pictures") if name == VECTORS else ("pictures", "vectors")
+        fitting = [known for known in PRESETS if (known == VECTORS) != (name == VECTORS)]
+        raise InputError(f"--preset {name} is for {kind}, and {data} holds {other}; choose {' or '.join(fitting)}")
+    return replace(preset, name=f"{experiment.name}-{name}", seed=experiment.seed, data=experiment.data)
+
+
 def supervised_only(experiment: Experiment) -> Experiment:
     """The same network, views, MixUp and steps on the given labels alone: the baseline of every comparison."""
-    train = replace(experiment.train, label_source="none")
-    return replace(experiment, name=f"{experiment.name}-supervised", train=train)
+    return replace(with_method(experiment, "supervised"), name=f"{experiment.name}-supervised")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +20,11 @@ from laplacenet.experiments.run_records import (
     write_outcome,
 )
 from laplacenet.experiments.task import Task, prepare
-from laplacenet.models import Inference, Network, load_model, save_model
+from laplacenet.models import load_model, save_model
 from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, provenance
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
-from laplacenet.training import Epoch, Execution, Position, Run, load_checkpoint, save_checkpoint, train
-from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records, refuse_other
-from laplacenet.training.guards import evenly_spread, require_finite
+from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
+from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +51,11 @@ def start_run(
     with folder.locked():
         if folder.has(EXPERIMENT):
             raise InputError(f"{folder.path}: holds a run already; resume it with --resume {folder.path}")
-        network, known_as = task.network(), identity(task)
-        start = Position(step=0, epoch=0, plan=None, momentum={})
+        started = TaskRun.make(task, folder, execution)
         folder.write_sealed(PROVENANCE, provenance(execution.device) | origin(task))
-        save_checkpoint(folder.checkpoint, network, start, identity=known_as)
+        start = started.session.begin()
         folder.write(EXPERIMENT, to_json(task.experiment))  # last: what has begun can be resumed
-        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or NullMonitor())
+        yield from started.epochs(start, monitor or NullMonitor())
 
 
 def resume_run(
@@ -70,14 +67,13 @@ def resume_run(
     """
     with folder.locked():
         _refuse_finished(folder)
-        network, known_as = task.network(), identity(task)
-        start = load_checkpoint(folder.checkpoint, network, identity=known_as)
+        resumed = TaskRun.make(task, folder, execution)
         folder.clear_leftovers()
-        folder.restore_epoch_lines(checkpoint_records(folder.checkpoint))
+        start = resumed.session.resume()
         history, now = _history(folder, task), provenance(execution.device)
         _say_what_changed(history, now)
         folder.write_sealed(PROVENANCE, history | {"resumed": [*history.get("resumed", []), now]})
-        yield from _Session(task, folder, network, execution, known_as).epochs(start, monitor or NullMonitor())
+        yield from resumed.epochs(start, monitor or NullMonitor())
 
 
 def _refuse_finished(folder: RunFolder) -> None:
@@ -151,68 +147,35 @@ def identity(task: Task) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Session:
-    """One session of a run, from its start or from a checkpoint to its end or to an interruption."""
+class TaskRun:
+    """A task under way in its folder."""
 
     task: Task
     folder: RunFolder
-    network: Network
-    execution: Execution
-    identity: dict[str, Any]
+    run: Run
+    session: Session[EpochRecord]
+
+    @classmethod
+    def make(cls, task: Task, folder: RunFolder, execution: Execution) -> "TaskRun":
+        run = Run.of(task.method, task.network(), task.inputs, execution)
+
+        def record(epoch: Epoch, times: Times) -> EpochRecord:
+            return judged(task, epoch, times)
+
+        return cls(task, folder, run, Session(run, folder, folder.checkpoint, identity(task), record))
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
-        elapsed_before_s = max((record.elapsed_s for record in read_epochs(self.folder)), default=0.0)
-        inference = Inference(self.network, self.task.views.plain)
-        started_at = saved_at = time.perf_counter()
-        position, saved, compile_s = start, start, 0.0
-        for epoch, epoch_s in _timed(train(self._run(), start=start, monitor=monitor)):
-            inference, position = epoch.inference, epoch.position
-            step_s = (epoch_s - epoch.label_s - (epoch.compile_s - compile_s)) / max(1, epoch.n_steps)
-            record = dataclasses.replace(
-                judged(self.task, epoch),
-                step_s=step_s,
-                compile_s=epoch.compile_s - compile_s,
-                elapsed_s=elapsed_before_s + time.perf_counter() - started_at,
-            )
-            compile_s = epoch.compile_s
-            if epoch.n_steps:
-                self.folder.append_epoch(record.to_json())
-            if time.perf_counter() - saved_at >= self.execution.checkpoint_every_s:
-                self._save(position, inference)
-                saved, saved_at = position, time.perf_counter()
-            if epoch.n_steps:
-                yield record
-        if position is not saved:
-            self._save(position, inference)
+        position = start
+        for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
+            yield record
         if position.step == self.task.experiment.train.steps:
-            self._finish(inference, monitor)
+            self._finish(monitor)
 
-    def _run(self) -> Run:
-        task = self.task
-        return Run(task.method, self.network, task.inputs, task.views, task.experiment.train, self.execution)
-
-    def _save(self, position: Position, inference: Inference) -> None:
-        """A checkpoint, unless the network has come to say nothing: then the one before stays the last good one."""
-        outputs = inference.logits(evenly_spread(self.task.inputs))
-        require_finite(outputs, what="outputs", step=position.step)
-        records = self.folder.epoch_lines()
-        save_checkpoint(self.folder.checkpoint, self.network, position, identity=self.identity, records=records)
-
-    def _finish(self, inference: Inference, monitor: Monitor) -> None:
+    def _finish(self, monitor: Monitor) -> None:
         """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
-        save_model(self.folder.path, self.network, self.task.description)
-        judge = Judge(self.task, inference)
+        save_model(self.folder.path, self.run.network, self.task.description)
+        judge = Judge(self.task, self.run.inference)
         found: dict[str, Any] = {name: getattr(judge, name) for name in ASKED_LAST if not monitor.should_stop}
         if len(found) == len(ASKED_LAST):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))
-
-
-def _timed(epochs: Iterator[Epoch]) -> Iterator[tuple[Epoch, float]]:
-    """Each epoch with the seconds it took, without what its receiver does with it."""
-    while True:
-        started_at = time.perf_counter()
-        epoch = next(epochs, None)
-        if epoch is None:
-            return
-        yield epoch, time.perf_counter() - started_at

@@ -25,8 +25,8 @@ from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
 from laplacenet.runtime import InputError, Monitor, NullMonitor, stream_seed
-from laplacenet.training import ImageViews, LaplaceNet, VectorViews, Views
-from laplacenet.training.schedule import wanted_supervised_steps
+from laplacenet.training import ImageViews, Problem, VectorViews, Views, method_class
+from laplacenet.training.methods import BaseMethod
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +67,10 @@ class Task:
         )
 
     @property
-    def method(self) -> LaplaceNet:
-        return LaplaceNet(
-            labels=self.given_labels,
-            n_classes=len(self.class_names),
-            views=self.views,
-            config=self.experiment.train,
-            graph=self.experiment.graph,
-            seed=self.experiment.seed,
-        )
+    def method(self) -> BaseMethod:
+        experiment = self.experiment
+        problem = Problem(self.given_labels, len(self.class_names), self.views, experiment.seed)
+        return method_class(experiment.method.name)(problem, experiment.train, experiment.method, experiment.graph)
 
     def network(self) -> Network:
         """A fresh network, always the same for the same seed."""
@@ -86,18 +81,12 @@ class Task:
 
     def notes(self) -> list[str]:
         """What the person who waits should know before the first step."""
-        config, method, notes = self.experiment.train, self.method, []
+        notes = []
         skipped = self.dataset.skipped
         if skipped:
             first = f"{in_one_line(skipped[0].path)}: {skipped[0].reason}"
             notes.append(f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
-        wanted = wanted_supervised_steps(config, self.n_labeled)
-        if config.label_source != "none" and wanted > method.supervised_steps:
-            notes.append(
-                f"the supervised start is cut from {wanted} to {method.supervised_steps} steps,"
-                f" a fifth of the {config.steps} in all"
-            )
-        return [*notes, *label_notes(self.given_labels, self.class_names)]
+        return [*notes, *self.method.notes(), *label_notes(self.given_labels, self.class_names)]
 
 
 def prepare(

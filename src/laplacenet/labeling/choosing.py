@@ -14,7 +14,7 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
 from laplacenet.models import ModelConfig
 from laplacenet.runtime.settings import override
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 SAID_OF_PRIORS = {
     "shrunk": "Classes are expected to be as frequent as among the given labels, drawn towards equal shares as far as"
@@ -54,8 +54,8 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
     graph = replace(settings.graph, k=neighbors_for(len(job.collection), len(job.class_names)))
     settings = replace(settings, graph=graph)
     if isinstance(job.collection.rows, ImageSet):
-        model, train = chosen_network(job.collection.rows, device)
-        settings = replace(settings, model=model, train=train)
+        model, train, method = chosen_network(job.collection.rows, device)
+        settings = replace(settings, model=model, train=train, method=method)
     settings = override(settings, texts)
     class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
     return settings
@@ -66,15 +66,15 @@ def neighbors_for(n: int, n_classes: int) -> int:
     return min(LARGEST_K, max(SMALLEST_K, n // (ROWS_PER_NEIGHBOR * n_classes)))
 
 
-def chosen_network(rows: ImageSet, device: torch.device) -> tuple[ModelConfig, TrainConfig]:
+def chosen_network(rows: ImageSet, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
     """By accuracy in a given time, on pictures other than those that are reported on."""
     side = min(rows.images.shape[2:])
-    train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, n_views=1, lr=0.1)
+    train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, lr=0.1)
     if side < LEAST_FOR_PATCHES:
-        return ModelConfig("small-cnn"), replace(train, n_views=2, mixup_alpha=1.0)
+        return ModelConfig("small-cnn"), train, LaplaceNetConfig(n_views=2, mixup_alpha=1.0)
     if device.type == "cuda" and len(rows) >= MANY_FOR_GPU:
-        return ModelConfig("13-cnn"), replace(train, n_views=3, lr=0.03)
-    return ModelConfig("patch-cnn"), train
+        return ModelConfig("13-cnn"), replace(train, lr=0.03), LaplaceNetConfig(n_views=3)
+    return ModelConfig("patch-cnn"), train, LaplaceNetConfig(n_views=1)
 
 
 def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
     settings, rows = job.settings, job.collection.rows
     assert isinstance(rows, ImageSet)
     channels, height, width = rows.images.shape[1:]
-    train, augment = settings.train, settings.augment
+    train, augment, n_views = settings.train, settings.augment, settings.method.n_views
     size = f"{width}×{height} pixels{', grey' if channels == 1 else ''}: {why_size(settings)}."
     network = f"{settings.model.name}: {WHY_NETWORK.get(settings.model.name, 'as asked for')}."
     batch = (
         f"{train.batch_size} pictures a step, {train.labeled_batch_size} of them labeled,"
-        f" {train.n_views} view{'s' if train.n_views > 1 else ''} of each,"
+        f" {n_views} view{'s' if n_views > 1 else ''} of each,"
         f" {'mirrored or not' if augment.flip else 'never mirrored'}; {settings.graph.k} neighbors in the graph."
     )
     time = "" if step_s is None else f", for a step takes {1000 * step_s:.0f} ms here"

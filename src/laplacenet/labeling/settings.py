@@ -6,7 +6,7 @@ from laplacenet.augment import AugmentConfig
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
 
@@ -53,3 +53,4 @@ class LabelingSettings:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     graph: GraphConfig = field(default_factory=GraphConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    method: LaplaceNetConfig = field(default_factory=LaplaceNetConfig)

@@ -17,7 +17,7 @@ from laplacenet.labeling.estimate import FEWEST
 from laplacenet.labeling.evidence import stratified_folds, without_fold
 from laplacenet.labeling.stages import LabelingContext, Stage, planned_config
 from laplacenet.runtime import stream
-from laplacenet.training import LaplaceNet, Run, TrainConfig, train
+from laplacenet.training import LaplaceNet, Problem, Run, TrainConfig, train
 
 SHARES = {"estimate": 0.5, "suspects": 0.2, "final": 0.3}
 """Of the time for training: until the estimate, for all suspect folds together, and with all labels."""
@@ -52,9 +52,10 @@ def measured_step_s(context: LabelingContext) -> float:
     some = stream(0, "labeling/timing").permutation(len(rows))[:N_SAMPLED]
     chosen = torch.from_numpy(np.union1d(torch.nonzero(given >= 0).flatten().numpy(), some))
     labels, settings = given[chosen], context.job.settings
-    config = replace(settings.train, steps=1_000, supervised_passes=0)
-    method = LaplaceNet(labels, len(context.job.class_names), context.views, config, settings.graph, seed=0)
-    run = Run(method, context.fresh_network("timing"), rows.images[chosen], context.views, config, context.execution)
+    config = replace(settings.train, steps=1_000)
+    problem = Problem(labels, len(context.job.class_names), context.views)
+    method = LaplaceNet(problem, config, replace(settings.method, supervised_passes=0), settings.graph)
+    run = Run.of(method, context.fresh_network("timing"), rows.images[chosen], context.execution)
     watch = Stopwatch()
     label_s = [epoch.label_s for epoch in train(run, monitor=watch)]
     # an epoch is handed over when its loss has been read, which waits for a GPU's steps
@@ -153,7 +154,7 @@ class StagePlan:
             steps = min(steps_within(seconds, step_s), cap)
         config = replace(config, steps=steps)
         if begins_with is not None:
-            config = replace(config, lr=config.lr * FINAL_LR, supervised_passes=0)
+            config = replace(config, lr=config.lr * FINAL_LR)
         return Stage(name, seen, config, begins_with)
 
     def seen(self, name: str) -> Int64[Tensor, " n"]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from laplacenet.data import ImageSet, data_hash
 from laplacenet.labeling.curves import StageEpoch
@@ -22,15 +22,17 @@ from laplacenet.training import (
     Epoch,
     Execution,
     ImageViews,
+    LabelReport,
     LaplaceNet,
     Position,
+    Problem,
     Run,
+    Session,
+    Times,
     TrainConfig,
     load_checkpoint,
-    save_checkpoint,
-    train,
 )
-from laplacenet.training.checkpoint import checkpoint_identity, checkpoint_records
+from laplacenet.training.checkpoint import checkpoint_identity
 
 PLAN, PASS = "stage.json", "labels.safetensors"
 
@@ -108,26 +110,21 @@ class StageRun:
     def __init__(self, context: LabelingContext, stage: Stage) -> None:
         self.context, self.stage = context, stage
         self.path = context.path(stage.name)
-        self.network = context.fresh_network(stage.name)
-        self.inference = Inference(self.network.to(context.execution.device), context.views.plain)
-        self.identity = self._identity()
+        self.run = self._run(context.fresh_network(stage.name).to(context.execution.device))
+        self.session = Session(self.run, context.folder, self.path / "checkpoint", self._identity(), self._record)
+
+    @property
+    def inference(self) -> Inference:
+        return self.run.inference
+
+    @property
+    def network(self) -> Network:
+        return self.run.network
 
     def epochs(self, deadline: Deadline) -> Iterator[StageEpoch]:
         """Train from the checkpoint, or from the start; a checkpoint is left whenever it stops."""
-        position, saved_at = self._begin(), time.perf_counter()
-        elapsed_before_s = max((line["elapsed_s"] for line in self.context.folder.epochs()), default=0.0)
-        started_at = time.monotonic()
-        for epoch in train(self._run(), start=position, monitor=deadline):
-            position = epoch.position
-            if epoch.n_steps:
-                record = self._record(epoch, elapsed_before_s + time.monotonic() - started_at)
-                self.context.folder.append_epoch(record.to_json())
-            if time.perf_counter() - saved_at >= self.context.execution.checkpoint_every_s:
-                self._save(position)
-                saved_at = time.perf_counter()
-            if epoch.n_steps:
-                yield record
-        self._save(position)
+        for _, record in self.session.epochs(self._begin(), deadline):
+            yield record
 
     def label(self) -> LabelPass:
         """Label all rows with the network as it is, and keep that: a stage with a label pass is done."""
@@ -148,32 +145,31 @@ class StageRun:
 
     def load(self) -> None:
         """The network as the stage left it."""
-        load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
+        load_checkpoint(self.session.checkpoint, self.run.learner, identity=self.session.identity)
 
     def _begin(self) -> Position:
-        start = Position(step=0, epoch=0, plan=None, momentum={})
         if (self.path / PLAN).is_file():
-            start = load_checkpoint(self.path / "checkpoint", self.network, identity=self.identity)
-            self.context.folder.restore_epoch_lines(checkpoint_records(self.path / "checkpoint"))
-            return start
+            return self.session.resume()
         if self.stage.begins_with is not None:
-            begin_with(self.context, self.stage.begins_with, self.network)
+            begin_with(self.context, self.stage.begins_with, self.run.learner)
         self.path.mkdir(parents=True, exist_ok=True)
-        self._save(start)
+        start = self.session.begin()
         plan = {"config": to_json(self.stage.config), "begins_with": self.stage.begins_with}
         write_sealed(self.path / PLAN, plan)  # last: what has begun can be resumed
         return start
 
-    def _run(self) -> Run:
-        work, settings = self.context, self.context.job.settings
-        n_classes = len(work.job.class_names)
-        graph = replace(settings.graph, prior=class_shares(settings.prior, self.stage.seen, n_classes))
-        seed = stream_seed(settings.seed, f"labeling/{self.stage.name}")
-        method = LaplaceNet(self.stage.seen, n_classes, work.views, self.stage.config, graph, seed)
-        return Run(method, self.network, work.rows.images, work.views, self.stage.config, work.execution)
+    def _run(self, network: Network) -> Run:
+        context, settings, seen = self.context, self.context.job.settings, self.stage.seen
+        n_classes = len(context.job.class_names)
+        problem = Problem(seen, n_classes, context.views, stream_seed(settings.seed, f"labeling/{self.stage.name}"))
+        graph = replace(settings.graph, prior=class_shares(settings.prior, seen, n_classes))
+        # a network that goes on from another has had its supervised start
+        method = settings.method if self.stage.begins_with is None else replace(settings.method, supervised_passes=0)
+        learner = LaplaceNet(problem, self.stage.config, method, graph)
+        return Run.of(learner, network, context.rows.images, context.execution)
 
-    def _record(self, epoch: Epoch, elapsed_s: float) -> StageEpoch:
-        found = epoch.pseudo_labels
+    def _record(self, epoch: Epoch, times: Times) -> StageEpoch:
+        found = epoch.report.pseudo_labels if isinstance(epoch.report, LabelReport) else None
         shares = None
         if found is not None:
             labels = found.labels.cpu()[self.stage.seen < 0]
@@ -191,18 +187,15 @@ class StageRun:
             n_unreachable=None if found is None else int(found.unreachable.sum()),
             is_converged=None if found is None else found.is_converged,
             class_shares=shares,
-            elapsed_s=elapsed_s,
+            elapsed_s=times.elapsed_s,
         )
-
-    def _save(self, position: Position) -> None:
-        lines = self.context.folder.epoch_lines()
-        save_checkpoint(self.path / "checkpoint", self.network, position, identity=self.identity, records=lines)
 
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must agree with: the stage's settings, its pictures, and the labels that it sees."""
         settings = self.context.job.settings
         parts = {
             "train": self.stage.config,
+            "method": settings.method,
             "model": settings.model,
             "augment": settings.augment,
             "graph": settings.graph,
@@ -217,10 +210,10 @@ class StageRun:
         }
 
 
-def begin_with(context: LabelingContext, name: str, network: Network) -> None:
-    """Put the weights with which a finished stage ended into the network."""
+def begin_with(context: LabelingContext, name: str, learner: nn.Module) -> None:
+    """Put the weights with which a finished stage ended into the learner."""
     folder = context.path(name) / "checkpoint"
-    load_checkpoint(folder, network, identity=checkpoint_identity(folder) or {})
+    load_checkpoint(folder, learner, identity=checkpoint_identity(folder) or {})
 
 
 def finished_pass(context: LabelingContext, name: str) -> LabelPass | None:

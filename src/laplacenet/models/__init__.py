@@ -3,6 +3,7 @@
 from laplacenet.models.build import MODELS, ModelConfig, build_model
 from laplacenet.models.inference import Inference
 from laplacenet.models.network import Network, require_fit
+from laplacenet.models.norm import still_statistics
 from laplacenet.models.patches import learn_patches
 from laplacenet.models.saved import ModelDescription, load_model, save_model
 
@@ -17,4 +18,5 @@ __all__ = [
     "load_model",
     "require_fit",
     "save_model",
+    "still_statistics",
 ]

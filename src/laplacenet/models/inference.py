@@ -7,9 +7,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from laplacenet.models.network import Network
-from laplacenet.runtime import mixed_precision
+from laplacenet.runtime import compute_dtype, mixed_precision
 
-CHUNK = {"cuda": 2_000, "cpu": 250}  # inputs a forward pass: enough to fill the device, few enough for its memory
+CHUNK = {"cuda": 2_000, "cpu": 250}
+"""Inputs of up to 32×32 pixels a forward pass, enough to fill the device; of larger ones as many as have its pixels."""
+PIXELS = 32 * 32
+
+
+def chunk_size(inputs: Tensor, device: torch.device) -> int:
+    n_pixels = inputs.shape[2:].numel() if inputs.ndim == 4 else 1
+    return max(1, CHUNK[device.type] * PIXELS // max(PIXELS, n_pixels))
 
 
 class Inference:
@@ -31,7 +38,7 @@ class Inference:
         try:
             with torch.no_grad(), mixed_precision(device):
                 return torch.cat(
-                    [self._embed_chunk(chunk.to(device)) for chunk in torch.split(inputs, CHUNK[device.type])]
+                    [self._embed_chunk(chunk.to(device)) for chunk in torch.split(inputs, chunk_size(inputs, device))]
                 )
         finally:
             self.network.train(was_training)
@@ -44,5 +51,5 @@ class Inference:
     def _embed_chunk(self, chunk: Tensor) -> Float[Tensor, "n d"]:
         x = self.prepare(chunk)
         if x.is_cuda and x.ndim == 4:
-            x = x.to(dtype=torch.bfloat16, memory_format=torch.channels_last)
+            x = x.to(dtype=compute_dtype(x.device), memory_format=torch.channels_last)
         return self.network.embed(x).float()

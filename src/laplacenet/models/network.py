@@ -25,15 +25,17 @@ class Network(nn.Module):
         return z
 
     def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
-        logits: Tensor = self.head(self.embed(x))
+        z = self.embed(x)
+        with torch.autocast(z.device.type, enabled=False):  # fp32 from the pooling on
+            logits: Tensor = self.head(z.float())
         return logits
 
 
 class GlobalAverage(nn.Module):
-    """Any map size → one vector an image."""
+    """Any map size → one vector an image, in fp32: rounded to bf16, close neighbors change places."""
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c"]:
-        return x.mean(dim=(2, 3))
+        return x.mean(dim=(2, 3), dtype=torch.float32)
 
 
 class UnitLength(nn.Module):

@@ -1,6 +1,8 @@
 """Batch normalization with its activation and the pooling that may follow: one module, so that one kernel can serve."""
 
+import contextlib
 import importlib.util
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float
@@ -8,6 +10,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+@contextlib.contextmanager
+def still_statistics(network: nn.Module) -> Iterator[None]:
+    """Batch normalization normalizes by the batch as in training, but its running statistics stay as they are."""
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d)]
+    before = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
+    for norm in norms:
+        norm.momentum, norm.num_batches_tracked = 0.0, None
+    try:
+        yield
+    finally:
+        for norm, (momentum, n_batches) in zip(norms, before, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, n_batches
 
 
 class NormActivation(nn.BatchNorm2d):

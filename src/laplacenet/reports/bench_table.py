@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from laplacenet.experiments.benchmark import (
+    BenchRecord,
     EpochRow,
     GraphRow,
     Missing,
     PassRow,
     PropagationRow,
-    Record,
     Row,
     SearchRow,
     StepRow,
@@ -37,7 +37,7 @@ class TableLine:
         return (self.what, self.ours, self.beside, self.ratio, self.memory, self.remarks)
 
 
-def table_lines(record: Record) -> list[TableLine]:
+def table_lines(record: BenchRecord) -> list[TableLine]:
     """Every measurement of a record, then what is missing and why."""
     passes = [row for row in record.rows.get("labels", ()) if isinstance(row, PassRow)]
     ours = next((row for row in passes if row.way == "ours"), None)
@@ -103,11 +103,11 @@ def pass_line(row: PassRow, ours: PassRow | None) -> TableLine:
     remarks = joined([stages(row.stages), f"{100 * row.accuracy:.1f} % right", row.note])
     memory = gibibytes(row.peak_bytes)
     if row.way.startswith("ours"):
-        return TableLine(f"{what}{row.way[4:]}", seconds(row.total_s), memory=memory, remarks=remarks)
+        return TableLine(f"{what}{row.way[4:]}", format_seconds(row.total_s), memory=memory, remarks=remarks)
     return TableLine(
         what=what,
-        ours="" if ours is None else seconds(ours.total_s),
-        beside=f"{row.way} {seconds(row.total_s)}",
+        ours="" if ours is None else format_seconds(ours.total_s),
+        beside=f"{row.way} {format_seconds(row.total_s)}",
         ratio="" if ours is None else f"{row.total_s / ours.total_s:.1f} × as fast",
         memory=f"{memory} (theirs)",
         remarks=remarks,
@@ -120,8 +120,8 @@ def propagation_line(row: PropagationRow) -> TableLine:
     ours, approximate, theirs = (f"{100 * accuracy:.1f} %" for accuracy in accuracies)
     return TableLine(
         what=f"{row.n_labeled} labels spread, {row.data}, n = {row.n:,}, d = {row.d}",
-        ours=f"{seconds(row.exact_s)}; {seconds(row.approximate_s)} approximately",
-        beside=f"LabelSpreading {seconds(row.spreading_s)}",
+        ours=f"{format_seconds(row.exact_s)}; {format_seconds(row.approximate_s)} approximately",
+        beside=f"LabelSpreading {format_seconds(row.spreading_s)}",
         ratio=faster,
         remarks=joined(
             [
@@ -136,8 +136,8 @@ def propagation_line(row: PropagationRow) -> TableLine:
 def search_line(row: SearchRow) -> TableLine:
     return TableLine(
         what=f"approximate search, n = {row.n:,}, d = {row.d}, k = {row.k}",
-        ours=seconds(row.ours_s),
-        beside=f"faiss's inverted lists {seconds(row.faiss_s)}",
+        ours=format_seconds(row.ours_s),
+        beside=f"faiss's inverted lists {format_seconds(row.faiss_s)}",
         ratio=f"{row.ratio:.1f} × as fast",
         remarks=joined(
             [
@@ -152,7 +152,7 @@ def graph_line(row: GraphRow) -> TableLine:
     search = "exact" if row.recall is None else f"recall {row.recall:.3f}"
     return TableLine(
         what=f"graph, n = {row.n:,}, d = {row.d}, k = {row.k}, C = {row.n_classes}",
-        ours=seconds(row.total_s),
+        ours=format_seconds(row.total_s),
         ratio="" if row.exponent is None else f"time ~ n^{row.exponent:.2f}",
         memory=gibibytes(row.peak_bytes),
         remarks=joined([search, stages(row.stages), f"{row.n_iterations} iterations", f"purity {row.purity:.2f}"]),
@@ -173,7 +173,7 @@ def stream_line(row: StreamRow) -> TableLine:
 def epoch_line(row: EpochRow, base: EpochRow | None) -> TableLine:
     return TableLine(
         what=f"an epoch, {row.variant}, {row.model}, n = {row.n_images:,}",
-        ours=seconds(row.epoch_s),
+        ours=format_seconds(row.epoch_s),
         beside=f"paper's hours {row.published_ratio:.2f} of its baseline",
         ratio="" if base is None else f"{row.step_ms / base.step_ms:.2f} of the baseline, step by step",
         remarks=joined(
@@ -181,7 +181,7 @@ def epoch_line(row: EpochRow, base: EpochRow | None) -> TableLine:
                 f"medians of {row.n_repeats}",
                 f"{row.n_steps} steps",
                 f"{milliseconds(row.step_ms)} a step with its share of the labels",
-                f"labels {seconds(row.label_s)}",
+                f"labels {format_seconds(row.label_s)}",
             ]
         ),
     )
@@ -191,18 +191,18 @@ def missing_line(entry: Missing) -> TableLine:
     return TableLine(what=entry.name, ours="not measured", remarks=entry.reason)
 
 
-def markdown_tables(records: Iterable[Record]) -> str:
-    """One table a record under a line that says on what and by which commit, for the README."""
+def markdown_tables(records: Iterable[BenchRecord]) -> str:
+    """One table a record under a line that says on what and by which commit."""
     return "\n\n".join(markdown_table(record) for record in records) + "\n"
 
 
-def markdown_table(record: Record) -> str:
+def markdown_table(record: BenchRecord) -> str:
     rows = [COLUMNS, ("---",) * len(COLUMNS), *(line.cells for line in table_lines(record))]
     body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
     return f"{origin(record)}\n\n{body}"
 
 
-def origin(record: Record) -> str:
+def origin(record: BenchRecord) -> str:
     """Hardware, versions, commit and date in one line."""
     source = record.provenance
     hardware = source["hardware"]
@@ -218,7 +218,7 @@ def milliseconds(value: float) -> str:
     return f"{value:.2f} ms" if value < 100 else f"{value:,.0f} ms"
 
 
-def seconds(value: float) -> str:
+def format_seconds(value: float) -> str:
     return f"{value:.3f} s" if value < 1 else f"{value:,.1f} s"
 
 
@@ -231,7 +231,7 @@ def cores(n: int) -> str:
 
 
 def stages(parts: dict[str, float]) -> str:
-    return ", ".join(f"{name} {seconds(value)}" for name, value in parts.items())
+    return ", ".join(f"{name} {format_seconds(value)}" for name, value in parts.items())
 
 
 def joined(parts: Iterable[str]) -> str:

@@ -20,9 +20,9 @@ from laplacenet.experiments.paper.series import (
     invariance_on_test_as_labeled,
     invariance_on_train,
     last_error,
+    schedule,
     step_ms,
 )
-from laplacenet.experiments.paper.verdicts import schedule
 
 NOT_RUN, NOT_RUN_HERE, ABSENT = "not yet run", "not run", "–"
 AT_HAND = ("cifar10", "cifar100")  # Mini-ImageNet's images are not

@@ -1,12 +1,21 @@
-"""Named random streams, devices and precision, files that are never half written, run folders, provenance, monitors."""
+"""Named random streams, devices and precision, files that are never half written, run folders, provenance, monitors.
 
-from laplacenet.runtime.device import choose_device, mixed_precision
-from laplacenet.runtime.errors import InputError, RunError
+What needs torch is imported when it is first used: the command line checks paths and arguments without waiting for it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from laplacenet.runtime.errors import InputError, RunError, TimeLimitError
 from laplacenet.runtime.files import read_json, read_sealed, read_whole, write_json, write_sealed, write_whole
 from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor
-from laplacenet.runtime.provenance import provenance
-from laplacenet.runtime.random import stream, stream_seed
+from laplacenet.runtime.protection import require_apart, require_no_input
 from laplacenet.runtime.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from laplacenet.runtime.device import choose_device, compute_dtype, mixed_precision
+    from laplacenet.runtime.origin import provenance
+    from laplacenet.runtime.random import stream, stream_seed
 
 __all__ = [
     "InputError",
@@ -15,15 +24,35 @@ __all__ = [
     "NullMonitor",
     "RunError",
     "RunFolder",
+    "TimeLimitError",
     "choose_device",
+    "compute_dtype",
     "mixed_precision",
     "provenance",
     "read_json",
     "read_sealed",
     "read_whole",
+    "require_apart",
+    "require_no_input",
     "stream",
     "stream_seed",
     "write_json",
     "write_sealed",
     "write_whole",
 ]
+
+SLOW_TO_IMPORT = {
+    "choose_device": "device",
+    "compute_dtype": "device",
+    "mixed_precision": "device",
+    "provenance": "origin",
+    "stream": "random",
+    "stream_seed": "random",
+}
+"""By name: the module here that needs torch or NumPy."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in SLOW_TO_IMPORT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{SLOW_TO_IMPORT[name]}"), name)

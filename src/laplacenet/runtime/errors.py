@@ -3,6 +3,8 @@
 import unicodedata
 
 OBEYED = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of characters, separators of lines and paragraphs
+DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They turn the direction of writing around, and what follows a name with it."""
 
 
 class InputError(Exception):
@@ -26,6 +28,21 @@ class RunError(RuntimeError):
         super().__init__(one_line(message))
 
 
+class TimeLimitError(Exception):
+    """The time limit was reached before the run's goal; what was done is saved, and the run can be resumed.
+
+    The message is one line and says how. The command line exits with 3.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
 def one_line(text: str) -> str:
     """Line breaks and what else a terminal would obey written out: names of files and classes may hold anything."""
-    return "".join(c.encode("unicode_escape").decode() if unicodedata.category(c) in OBEYED else c for c in text)
+    return "".join(c.encode("unicode_escape").decode() if is_obeyed(c) else c for c in text)
+
+
+def is_obeyed(character: str) -> bool:
+    """Whether a terminal would act on it and not show it."""
+    return unicodedata.category(character) in OBEYED or character in DIRECTIONS

@@ -6,12 +6,15 @@ What a program reads back carries a checksum of itself, so that a byte that chan
 import hashlib
 import json
 import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from laplacenet.runtime.errors import InputError
 
 TEMPORARY = ".tmp"
+AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""How files are opened: a pipe that nobody writes to must not keep its reader waiting."""
 CHECKSUM = "checksum"
 
 
@@ -36,7 +39,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def sync(path: Path) -> None:
     """Make what was appended to a file, or renamed inside a folder, last through a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no folders
+    descriptor = os.open(path, (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | AT_ONCE)
     try:
         os.fsync(descriptor)
     finally:
@@ -44,13 +49,21 @@ def sync(path: Path) -> None:
 
 
 def read_whole(path: Path) -> bytes:
-    """A plain file's content; a pipe or a device, which could keep its reader waiting for ever, is refused."""
+    """A regular file's content; a pipe or a device, which could keep its reader waiting for ever, is refused."""
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is no plain file")
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """For reading, and only if it is a regular file. Looked at once it is open: what the name stands for may change."""
+    descriptor = os.open(path, os.O_RDONLY | AT_ONCE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"{path}: not a regular file")
+    return os.fdopen(descriptor, "rb")
 
 
 def write_json(path: Path, content: Any) -> None:

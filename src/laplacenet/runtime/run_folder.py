@@ -1,7 +1,10 @@
-"""A run folder: made for one run, locked while it is worked on, never overwritten unless told to."""
+"""A run folder: made for one run, locked while it is worked on, never overwritten unless told to.
+
+Nothing of the user's is ever deleted: overwriting a run removes the files that runs write, by their names, and leaves
+whatever else lies in the folder.
+"""
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -10,6 +13,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import filelock
 
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import (
@@ -28,7 +33,19 @@ EXPERIMENT = "experiment.json"
 PROVENANCE = "provenance.json"
 EPOCHS = "epochs.jsonl"
 LOCK = ".lock"
-OF_A_START = re.compile(r"\.lock|(experiment|provenance|manifest)\.json|state-\d+\.safetensors")
+EXPORTS = ("model.onnx", "model.pt2")
+RUN_FILES = (
+    *("provenance.json", "epochs.jsonl", "final.json", "curves.png", "skipped.csv", "model.json", "model.safetensors"),
+    *("labels.csv", "labeling.json", "labeling.safetensors", "gallery.safetensors", "report.html"),
+    *EXPORTS,
+    EXPERIMENT,  # deleted last: a crash leaves a run that can be overwritten again
+)
+"""All files that runs write at the top of their folder. Whatever is not named here or below is the user's."""
+CHECKPOINTS = re.compile(r"checkpoint(\.new|\.old|\.damaged)?")
+CHECKPOINT_FILES = re.compile(r"manifest\.json|epochs\.jsonl|state-\d+\.safetensors")
+STAGES, STAGE_FILES = "stages", re.compile(r"stage\.json|labels\.safetensors")
+"""A labeling's stages: each is a folder below `stages` with these files and checkpoints of its own."""
+OF_A_START = re.compile(r"\.lock|(experiment|provenance|manifest)\.json|state-\d+\.safetensors|skipped\.csv")
 """The files that a start writes before `experiment.json`, with which a run begins to exist."""
 
 
@@ -54,7 +71,7 @@ class RunFolder:
             raise InputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
         if not is_free and not overwrite:
             raise InputError(f"{path}: exists already; choose another --out, or --overwrite, or --resume it")
-        if not is_free and not folder.has(EXPERIMENT):
+        if not is_free and not folder._is_run():
             raise InputError(f"{path}: is no run folder, so --overwrite leaves it alone; choose another --out")
         folder._clear()
         return folder
@@ -72,32 +89,35 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time works on a run; the lock goes with the process, however it ends."""
-        with self._lock_file() as descriptor:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                holder = os.read(descriptor, 200).decode(errors="replace").strip()
-                raise InputError(
-                    f"{self.path}: another process is working on this run ({holder}); wait for it or end it"
-                ) from error
-            except OSError as error:
-                raise InputError(f"{self.path}: cannot be locked ({error.strerror}); choose another folder") from error
-            with contextlib.suppress(OSError):  # who holds the lock is said for people; on a full disk it is not
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"pid {os.getpid()} on {platform.node()}".encode())
-            yield
-
-    @contextlib.contextmanager
-    def _lock_file(self) -> Iterator[int]:
-        """Not through a link: it would lead out of the folder."""
+        path = self.path / LOCK
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise InputError(f"{path}: not a regular file; a run cannot be locked by it")  # it leads out of the folder
+        lock = filelock.FileLock(path, timeout=0)
         try:
-            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise InputError(
+                f"{self.path}: another process is working on this run{self._holder()}; wait for it or end it"
+            ) from error
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written to ({error.strerror}); a run needs to") from error
         try:
-            yield descriptor
+            with contextlib.suppress(OSError):  # who holds the lock is said for people; on a full disk it is not
+                path.write_text(f"pid {os.getpid()} on {platform.node()}")
+            yield
         finally:
-            os.close(descriptor)
+            lock.release()
+
+    def _holder(self) -> str:
+        try:
+            holder = (self.path / LOCK).read_text(errors="replace")[:200].strip()
+        except OSError:  # Windows lets nobody else read it
+            holder = ""
+        return f" ({holder})" if holder else ""
+
+    def _is_run(self) -> bool:
+        """Begun by this tool: someone's own `experiment.json` has neither a lock nor our provenance beside it."""
+        return self.has(EXPERIMENT) and (self.has(LOCK) or self.has(PROVENANCE))
 
     def _never_began(self) -> bool:
         """Its start was cut off: locked once, and nothing there but what comes before `experiment.json`."""
@@ -107,11 +127,16 @@ class RunFolder:
         return all(map(OF_A_START.fullmatch, names))
 
     def _clear(self) -> None:
-        """Delete what is in the folder; `experiment.json` last: a crash leaves a run that can be overwritten again."""
+        """Delete what runs write, and nothing else."""
         with self.locked():
-            entries = [entry for entry in self.path.iterdir() if entry.name != LOCK]
-            for entry in sorted(entries, key=lambda entry: entry.name == EXPERIMENT):
-                remove(entry)
+            _clear_checkpoints(self.path)
+            for stage in _folders(self.path / STAGES):
+                _clear_checkpoints(stage)
+                _clear_files(stage, STAGE_FILES)
+            _remove_if_empty(self.path / STAGES)
+            for name in RUN_FILES:
+                for path in (self.path / (name + TEMPORARY), self.path / name):
+                    _remove_file(path)
 
     def clear_leftovers(self) -> None:
         """Files that a crash left under their temporary names."""
@@ -136,7 +161,10 @@ class RunFolder:
 
     def append_epoch(self, epoch: dict[str, Any]) -> None:
         """One line; a checkpoint makes it last."""
-        with (self.path / EPOCHS).open("ab") as file:
+        path = self.path / EPOCHS
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file")
+        with path.open("ab") as file:
             file.write((json.dumps(epoch) + "\n").encode())
 
     def epoch_lines(self) -> bytes:
@@ -160,6 +188,38 @@ class RunFolder:
             if not isinstance(epoch, dict) or not isinstance(epoch.get("step"), int):
                 raise InputError(f"{path}, line {number}: not the record of an epoch")
         return [epoch for epoch in epochs if up_to_step is None or epoch["step"] <= up_to_step]
+
+
+def _clear_checkpoints(folder: Path) -> None:
+    for entry in _folders(folder):
+        if CHECKPOINTS.fullmatch(entry.name):
+            _clear_files(entry, CHECKPOINT_FILES)
+
+
+def _clear_files(folder: Path, names: re.Pattern[str]) -> None:
+    """Delete the files of these names, and then the folder if nothing is left in it."""
+    for entry in list(folder.iterdir()):
+        if names.fullmatch(entry.name.removesuffix(TEMPORARY)):
+            _remove_file(entry)
+    _remove_if_empty(folder)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Those in a folder, if it is one; links lead elsewhere."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # something is in it, or it is not there
+        folder.rmdir()
+
+
+def _remove_file(path: Path) -> None:
+    """A file or a link; a folder by that name is not ours."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
 
 
 def remove(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Everything a run needs to go on: weights, momentum, the epoch under way, its records, and of what run they are.
+"""Everything a run needs to go on: the learner, the optimizer, the epoch under way, its records, and whose they are.
 
 Random streams are functions of the seed and the step, so the step is all of their state. A checkpoint is a folder of
 safetensors files (none executes anything when read), each small enough to travel, and a manifest with their checksums
@@ -16,10 +16,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from torch import Tensor
+from torch import Tensor, nn
 
 import laplacenet
-from laplacenet.models import Network
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
 from laplacenet.runtime.files import sync
 from laplacenet.runtime.run_folder import remove
@@ -27,25 +26,25 @@ from laplacenet.training.guards import require_finite_weights
 from laplacenet.training.loop import Position
 from laplacenet.training.method import EpochPlan
 
-FORMAT = 2
+FORMAT = 3
 SHARD_BYTES = 15 * 2**20
 MANIFEST, RECORDS = "manifest.json", "epochs.jsonl"
 FILE_NAME = re.compile(r"state-\d+\.safetensors|epochs\.jsonl")
 PLAN_NUMBERS = {"index": int, "phase": str, "first_step": int, "n_steps": int}
-PLAN_TENSORS = ("targets", "is_candidate", "weights")
+LEARNER, OPTIMIZER, TABLE, ORDER = "learner.", "optimizer.", "table.", "order"
 
 log = logging.getLogger(__name__)
 
 
 def save_checkpoint(
-    folder: Path, network: Network, position: Position, *, identity: dict[str, Any], records: bytes = b""
+    folder: Path, learner: nn.Module, position: Position, *, identity: dict[str, Any], records: bytes = b""
 ) -> None:
     """Write `folder` whole: beside the old one first, which gives way only when the new one is proven readable.
 
     `records` are the run's lines so far, to be put back when it goes on from here. Weights that are not finite are
     refused: what was saved before stays.
     """
-    tensors = _tensors(network, position)
+    tensors = _tensors(learner, position)
     require_finite_weights(tensors, step=position.step)
     fresh, previous = _beside(folder, ".new"), _beside(folder, ".old")
     remove(fresh)
@@ -68,7 +67,7 @@ def save_checkpoint(
     sync(folder.parent)
 
 
-def load_checkpoint(folder: Path, network: Network, *, identity: dict[str, Any]) -> Position:
+def load_checkpoint(folder: Path, learner: nn.Module, *, identity: dict[str, Any]) -> Position:
     """Put the weights into `network` and say where the run stands; another run's checkpoint is refused.
 
     Where the newest is damaged, that is said, and the one before it takes its place.
@@ -80,18 +79,14 @@ def load_checkpoint(folder: Path, network: Network, *, identity: dict[str, Any])
             "the version that began a run ends it"
         )
     refuse_other(folder, manifest["identity"], identity)
-    momentum = _part(tensors, "momentum.")
-    expected = {name: tensor.shape for name, tensor in network.named_parameters()} if manifest["step"] else {}
-    if {name: tensor.shape for name, tensor in momentum.items()} != expected:
-        raise InputError(f"{folder}: its momentum is not this network's")
     try:
-        network.load_state_dict(_part(tensors, "network."), strict=True)
+        learner.load_state_dict(_part(tensors, LEARNER), strict=True)
     except RuntimeError as error:
         raise InputError(f"{folder}: its weights are not this network's ({_first_line(error)})") from error
     if problems:
         log.warning("%s; going on from the checkpoint before it, of step %d", problems[0], manifest["step"])
     _put_in_place(found, folder)
-    return Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), momentum)
+    return Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), _part(tensors, OPTIMIZER))
 
 
 def checkpoint_records(folder: Path) -> bytes:
@@ -126,13 +121,12 @@ def _beside(folder: Path, suffix: str) -> Path:
     return folder.with_name(folder.name + suffix)
 
 
-def _tensors(network: Network, position: Position) -> dict[str, Tensor]:
-    tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
-    tensors |= {f"momentum.{name}": tensor for name, tensor in position.momentum.items()}
-    for name in PLAN_TENSORS:
-        tensor = getattr(position.plan, name, None)
-        if tensor is not None:
-            tensors[name] = tensor
+def _tensors(learner: nn.Module, position: Position) -> dict[str, Tensor]:
+    tensors = {LEARNER + name: tensor for name, tensor in learner.state_dict().items()}
+    tensors |= {OPTIMIZER + name: tensor for name, tensor in position.optimizer.items()}
+    if position.plan is not None:
+        tensors |= {TABLE + name: tensor for name, tensor in position.plan.tables.items()}
+        tensors[ORDER] = position.plan.order
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
@@ -148,10 +142,7 @@ def _numbers(position: Position) -> dict[str, Any]:
 def _plan(manifest: dict[str, Any], tensors: dict[str, Tensor]) -> EpochPlan | None:
     if manifest["plan"] is None:
         return None
-    weights = tensors.get("weights")
-    return EpochPlan(
-        **manifest["plan"], targets=tensors["targets"], is_candidate=tensors["is_candidate"], weights=weights
-    )
+    return EpochPlan(**manifest["plan"], order=tensors[ORDER], tables=_part(tensors, TABLE))
 
 
 def _contents(tensors: dict[str, Tensor], records: bytes) -> Iterator[tuple[str, bytes]]:
@@ -212,9 +203,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors |= load_tensors(content)
         except SafetensorError as error:
             raise InputError(f"{folder / name}: cannot be read ({error})") from error
-    kinds = {name: tensors[name].dtype for name in ("targets", "is_candidate") if name in tensors}
-    if manifest["plan"] is not None and kinds != {"targets": torch.int64, "is_candidate": torch.bool}:
-        raise InputError(f"{folder}: it has no labels for the epoch under way")
+    if manifest["plan"] is not None and (ORDER not in tensors or tensors[ORDER].dtype != torch.int64):
+        raise InputError(f"{folder}: it does not say which rows the epoch under way draws")
     return manifest, tensors
 
 

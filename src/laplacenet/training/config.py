@@ -1,33 +1,30 @@
-"""How the network is trained: the paper's table of parameters, CIFAR-100's column as the defaults."""
+"""How a network is trained, whatever the method: the paper's parameters, CIFAR-100's column as the defaults."""
 
 from dataclasses import dataclass
 
 from laplacenet.runtime import InputError
 
-LABEL_SOURCES = ("graph", "network", "none")
-MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6, "n_views": 1000}
+MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6}
+OPTIMIZERS = ("sgd", "adamw")
+SCHEDULES = ("cosine", "linear", "constant")
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """`label_source`: who labels the unlabeled images each epoch: the graph (LaplaceNet), the network's own argmax (the
-    paper's comparison), or nobody (the supervised-only baseline: all steps are supervised ones).
-    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful.
+    """A batch has `batch_size` images, `labeled_batch_size` of them labeled.
 
-    `mixup_alpha=0` is training without MixUp. The supervised start counts as steps and takes at most a fifth of them.
+    `optimizer` is SGD with Nesterov momentum or AdamW, which has no use for `momentum`. `schedule` says how the
+    learning rate falls: along half a cosine to zero just behind the last step, in a straight line, or not at all.
     """
 
     steps: int = 250_000
     batch_size: int = 100
     labeled_batch_size: int = 50
-    n_views: int = 3
     lr: float = 0.03
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    mixup_alpha: float = 0.5
-    supervised_passes: int = 100
-    label_source: str = "graph"
-    class_weighting: bool = False
+    optimizer: str = "sgd"
+    schedule: str = "cosine"
 
     def __post_init__(self) -> None:
         for field, most in MOST.items():
@@ -35,7 +32,7 @@ class TrainConfig:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must be at least 1")
             if getattr(self, field) > most:
                 raise InputError(f"train.{field} is larger than {most}; that is no schedule for any machine")
-        for field in ("lr", "weight_decay", "mixup_alpha", "supervised_passes"):
+        for field in ("lr", "weight_decay"):
             if not 0 <= getattr(self, field) < float("inf"):
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must not be negative or infinite")
         if not 0 <= self.momentum < 1:
@@ -45,8 +42,9 @@ class TrainConfig:
                 f"train.labeled_batch_size = {self.labeled_batch_size} leaves no room for unlabeled images; "
                 f"it must be below train.batch_size = {self.batch_size}"
             )
-        if self.label_source not in LABEL_SOURCES:
-            raise InputError(f"train.label_source = {self.label_source!r}; choose one of {', '.join(LABEL_SOURCES)}")
+        for field, names in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+            if getattr(self, field) not in names:
+                raise InputError(f"train.{field} = {getattr(self, field)!r}; choose one of {', '.join(names)}")
 
     @property
     def unlabeled_batch_size(self) -> int:

@@ -3,39 +3,41 @@
 Training never sees a test label: it yields, and the caller evaluates, records and saves.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from laplacenet.graph import PseudoLabels
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import Monitor, NullMonitor
-from laplacenet.training.config import TrainConfig
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
-from laplacenet.training.views import Views
+
+Learner = TypeVar("Learner", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: the epoch under way (None between epochs), the next step, and the momentum by parameter."""
+    """Where a run stands: the next step, the epoch under way (None between epochs), and the optimizer's state."""
 
-    step: int
-    epoch: int
-    plan: EpochPlan | None
-    momentum: dict[str, Tensor]
+    step: int = 0
+    epoch: int = 0
+    plan: EpochPlan | None = None
+    optimizer: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Epoch:
     """What one epoch did, or a piece of one: a long epoch comes in pieces, so that its receiver can save between them.
 
-    `position` is live: save it before the next epoch is asked for.
+    `report` is what the method says of the epoch's labels, with its first piece. `position` is live: save it before the
+    next epoch is asked for.
     """
 
     index: int
@@ -44,8 +46,7 @@ class Epoch:
     n_steps: int
     loss: float
     lr: float
-    pseudo_labels: PseudoLabels | None
-    mean_cosine: float | None
+    report: Any
     label_s: float
     elapsed_s: float
     compile_s: float
@@ -56,14 +57,26 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Run:
-    """What is trained, on what, and how: the pieces the loop needs."""
+    """What is trained, on what, and where. The learner is `method.learner(network)`: everything that has state."""
 
     method: Method
-    network: Network
+    learner: nn.Module
     inputs: Tensor
-    views: Views
-    config: TrainConfig
     execution: Execution
+
+    @classmethod
+    def of(cls, method: Method, network: Network, inputs: Tensor, execution: Execution) -> "Run":
+        """The method's run from this network on."""
+        return cls(method, method.learner(network), inputs, execution)
+
+    @property
+    def network(self) -> Network:
+        """The one that is judged."""
+        return self.method.judged(self.learner)
+
+    @property
+    def inference(self) -> Inference:
+        return Inference(self.network, self.method.views.plain)
 
 
 def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = None) -> Iterator[Epoch]:
@@ -71,17 +84,19 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
 
     Where numbers are no longer finite the run ends with `DivergedError` in place of the epoch.
     """
-    monitor = monitor or NullMonitor()
-    network = prepare(run.network, run.execution)
-    inference = Inference(network, run.views.plain)
-    stepper = Stepper(run.method, network, run.inputs, views=run.views, config=run.config, execution=run.execution)
-    position = start or Position(step=0, epoch=0, plan=None, momentum={})
+    with convolutions_chosen_by_trial(run.execution.device):
+        yield from _epochs(run, start or Position(), monitor or NullMonitor())
+
+
+def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
+    learner = prepare(run.learner, run.execution)
+    stepper = Stepper(run.method, learner, run.inputs, execution=run.execution)
     restore(stepper, position)
-    started_at = time.perf_counter()
+    inference, started_at = run.inference, time.perf_counter()
     while position.step < run.method.steps and not monitor.should_stop:
         labeling_at = time.perf_counter()
         plan = position.plan or run.method.plan_epoch(
-            position.epoch, position.step, inference=inference, inputs=stepper.supply.inputs
+            position.epoch, position.step, learner=learner, inputs=stepper.supply.inputs
         )
         label_s = time.perf_counter() - labeling_at
         step = take_steps(stepper, plan, position.step, Pause(monitor, run.execution.checkpoint_every_s))
@@ -91,8 +106,8 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
         position = Position(
             step=step,
             epoch=plan.index + is_complete,
-            plan=None if is_complete else replace(plan, pseudo_labels=None, mean_cosine=None),  # told once
-            momentum=stepper.momentum(),
+            plan=None if is_complete else replace(plan, report=None),
+            optimizer=stepper.optimizer_state(),
         )
         yield Epoch(
             index=plan.index,
@@ -101,8 +116,7 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
             n_steps=n_steps,
             loss=loss,
             lr=float(stepper.optimizer.param_groups[0]["lr"]),
-            pseudo_labels=plan.pseudo_labels,
-            mean_cosine=plan.mean_cosine,
+            report=plan.report,
             label_s=label_s,
             elapsed_s=time.perf_counter() - started_at,
             compile_s=stepper.compile_s,
@@ -130,19 +144,29 @@ class Pause:
         self.is_over = time.perf_counter() >= self.ends_at
 
 
-def prepare(network: Network, execution: Execution) -> Network:
-    """The network on its device, in training mode; on a GPU channels last, with convolutions chosen by trial."""
+@contextlib.contextmanager
+def convolutions_chosen_by_trial(device: torch.device) -> Iterator[None]:
+    """cuDNN tries its algorithms on the first batches; what others of this process asked for is put back."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before or device.type == "cuda"
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def prepare(learner: Learner, execution: Execution) -> Learner:
+    """The learner on its device, in training mode; on a GPU channels last."""
     if execution.device.type == "cuda":
-        torch.backends.cudnn.benchmark = True
-        network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return network.to(execution.device).train()
+        learner = learner.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return learner.to(execution.device).train()
 
 
 def restore(stepper: Stepper, position: Position) -> None:
     with torch.no_grad():
-        for name, momentum in stepper.momentum().items():
-            if name in position.momentum:
-                momentum.copy_(position.momentum[name])
+        for name, tensor in stepper.optimizer_state().items():
+            if name in position.optimizer:
+                tensor.copy_(position.optimizer[name])
 
 
 def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -> int:
@@ -150,12 +174,11 @@ def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -
 
     Blocks begin at fixed steps of the epoch, so that a resumed epoch draws what the unbroken one drew.
     """
-    stepper.set_targets(plan.targets, plan.weights)
+    stepper.begin(plan)
     while step < plan.end_step and not monitor.should_stop and not stepper.is_known_to_diverge():
         block_start = step - (step - plan.first_step) % BLOCK_STEPS
         n_steps = min(BLOCK_STEPS, plan.end_step - block_start)
-        skipped = step - block_start
-        block = stepper.method.draw(plan, block_start, n_steps).map(lambda tensor, skipped=skipped: tensor[skipped:])  # type: ignore[misc]
+        block = stepper.method.draw(plan, block_start, n_steps).steps(step - block_start)
         for _ in stepper.run(block):
             step += 1
             monitor.advance(1)

@@ -1,37 +1,39 @@
-"""What a semi-supervised method tells the loop: who is labeled how this epoch, what is drawn, and the loss.
+"""What a method tells the engine: how an epoch is labeled, what is drawn for its steps, the loss, what follows a step.
 
-The loop, the step and the checkpoint know nothing else of a method, so that others can share them.
+The loop, the step, the checkpoint and the record know nothing else of a method. `docs/add-a-method.md` writes one.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Bool, Float, Float32, Int64
-from torch import Tensor
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
 
 from laplacenet.augment import ViewParameters
-from laplacenet.graph import PseudoLabels
-from laplacenet.models import Inference, Network
+from laplacenet.models import Network
+from laplacenet.training.views import Views
+
+LR = "lr"
+"""The draw that every block has: the learning rate of each step."""
 
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """One epoch: its number, its steps, the label each image has in it, and which images may be drawn unlabeled.
+    """One epoch: its number, its steps, the unlabeled rows in the order in which they are drawn, and its tables.
 
-    `weights` are those of the images in the loss: in every epoch of a run or, where all count alike, in none.
-    `mean_cosine` is that between the features that were labeled; near 1 they have collapsed.
+    `tables` have one entry for each of the n inputs (targets, weights, soft targets …); a step sees the entries of its
+    own rows. `report` is whatever the method tells the receiver of the epoch, once; it is not saved.
     """
 
     index: int
     phase: str
     first_step: int
     n_steps: int
-    targets: Int64[Tensor, " n"]
-    is_candidate: Bool[Tensor, " n"]
-    pseudo_labels: PseudoLabels | None = None
-    weights: Float[Tensor, " n"] | None = None
-    mean_cosine: float | None = None
+    order: Int64[Tensor, " n_drawable"]
+    tables: Mapping[str, Tensor] = field(default_factory=dict)
+    report: Any = None
 
     @property
     def end_step(self) -> int:
@@ -40,76 +42,89 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class Block:
-    """Everything random in a run of consecutive steps, drawn on the host: one row a step.
+    """Everything random in some consecutive steps, drawn on the host: one row a step.
 
-    `views` are the parameters of n_views · b views, view after view; None where the inputs have no augmentation.
+    A batch has b rows, the `n_labeled` labeled ones first. View number v of a step shows the batch's row `sources[v]`;
+    `views` has the parameters of each view, or is None where the inputs have no augmentation. `draws` are numbers or
+    vectors for each step by name: the learning rate, MixUp partners and weights, ramps, seeds of noise.
     """
 
     rows: Int64[Tensor, "steps b"]
+    n_labeled: int
+    sources: Int64[Tensor, " v"]
     views: ViewParameters | None
-    partners: Int64[Tensor, "steps b"]
-    mix_weights: Float32[Tensor, " steps"]
-    learning_rates: Float32[Tensor, " steps"]
+    draws: Mapping[str, Tensor]
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def batch_size(self) -> int:
-        return self.rows.shape[1]
-
     def tensors(self) -> list[Tensor]:
+        """Those with one row a step."""
         views = [] if self.views is None else [self.views.integers, self.views.factors]
-        return [self.rows, self.partners, self.mix_weights, self.learning_rates, *views]
+        return [self.rows, *views, *self.draws.values()]
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Block":
-        """The same block with every tensor changed alike: moved, or cut along the steps."""
+        """The same block with every tensor of one row a step changed alike: moved, or cut along the steps."""
         views = self.views and ViewParameters(change(self.views.integers), change(self.views.factors))
-        rows, partners = change(self.rows), change(self.partners)
-        return Block(rows, views, partners, change(self.mix_weights), change(self.learning_rates))
+        draws = {name: change(tensor) for name, tensor in self.draws.items()}
+        return replace(self, rows=change(self.rows), views=views, draws=draws)
 
-    def at(self, i: Int64[Tensor, "1"]) -> "StepDraws":
-        """Step i of the block; i is a tensor, so that a replayed graph reads it anew."""
-        step = [tensor.index_select(0, i)[0] for tensor in self.tensors()]
-        rows, partners, mix_weight, learning_rate, *views = step
-        return StepDraws(rows, ViewParameters(*views) if views else None, partners, mix_weight, learning_rate)
+    def steps(self, first: int, end: int | None = None) -> "Block":
+        return self.map(lambda tensor: tensor[first:end])
 
+    def to(self, device: torch.device) -> "Block":
+        return replace(self.map(lambda tensor: tensor.to(device)), sources=self.sources.to(device))
 
-@dataclass(frozen=True)
-class StepDraws:
-    """One step's row of a block."""
+    def at(self, i: Int64[Tensor, "1"]) -> tuple[Int64[Tensor, " b"], ViewParameters | None, dict[str, Tensor]]:
+        """The rows, views and draws of step i; i is a tensor, so that a replayed graph reads it anew."""
 
-    rows: Int64[Tensor, " b"]
-    views: ViewParameters | None
-    partners: Int64[Tensor, " b"]
-    mix_weight: Float32[Tensor, ""]
-    learning_rate: Float32[Tensor, ""]
+        def pick(tensor: Tensor) -> Tensor:
+            return tensor.index_select(0, i)[0]
+
+        views = self.views and ViewParameters(pick(self.views.integers), pick(self.views.factors))
+        return pick(self.rows), views, {name: pick(tensor) for name, tensor in self.draws.items()}
 
     @property
-    def n_views(self) -> int:
-        """An input without augmentation has one view."""
-        return 1 if self.views is None else len(self.views) // len(self.rows)
+    def shape(self) -> tuple[Any, ...]:
+        """What a captured step depends on: everything but the values and the number of steps."""
+        draws = tuple((name, tensor.dtype, tensor.shape[1:]) for name, tensor in self.draws.items())
+        return (self.rows.shape[1], self.n_labeled, tuple(self.sources.tolist()), self.views is None, draws)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's views, what they are to be, whom they mix with, and (where not alike) how much they count."""
+    """One step: its views, and for its rows what the tables and the draws say."""
 
-    views: Float[Tensor, "n_views_b ..."]
-    targets: Int64[Tensor, " b"]
-    partners: Int64[Tensor, " b"]
-    mix_weight: Float[Tensor, ""]
-    weights: Float[Tensor, " b"] | None = None
+    views: Float[Tensor, "v ..."]
+    rows: Int64[Tensor, " b"]
+    n_labeled: int
+    tables: Mapping[str, Tensor]
+    draws: Mapping[str, Tensor]
 
 
 @runtime_checkable
 class Method(Protocol):
-    """LaplaceNet is one; pseudo-labels with MixUp, Mean Teacher and FixMatch would be others."""
+    """`methods/base.py` has what most methods share."""
 
     @property
     def steps(self) -> int: ...
 
-    def plan_epoch(self, index: int, first_step: int, *, inference: Inference, inputs: Tensor) -> EpochPlan:
+    @property
+    def views(self) -> Views: ...
+
+    def learner(self, network: Network) -> nn.Module:
+        """Everything with state: the network, or a student and its teacher, or buffers beside it. Saved as a whole."""
+        ...
+
+    def judged(self, learner: nn.Module) -> Network:
+        """The part of the learner that is tested, embedded and saved for use."""
+        ...
+
+    def optimizer(self, learner: nn.Module) -> torch.optim.Optimizer:
+        """As made by `optimizers.py`; a parameter group's `lr_scale` multiplies the step's learning rate."""
+        ...
+
+    def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
         """Label the inputs for the epoch that begins at this step."""
         ...
 
@@ -117,4 +132,8 @@ class Method(Protocol):
         """Everything random in these steps of the epoch: a pure function of the seed and the steps."""
         ...
 
-    def loss(self, network: Network, batch: Batch) -> Float[Tensor, ""]: ...
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]: ...
+
+    def after_step(self, learner: nn.Module, batch: Batch) -> None:
+        """What follows the optimizer's step, without gradients: moving averages, ensembled targets."""
+        ...

@@ -35,23 +35,24 @@ def sample_mix_weights(n_steps: int, alpha: float, rng: np.random.Generator) -> 
 
 
 def mix(
-    views: Float[Tensor, "n_views b ..."], partners: Int64[Tensor, " b"], weight: Float[Tensor, ""]
+    views: Float[Tensor, "n_views b ..."], partners: Int64[Tensor, " b"], mix_weight: Float[Tensor, ""]
 ) -> Float[Tensor, "n_views b ..."]:
     """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view."""
     others = views.index_select(1, partners)
-    return torch.lerp(others, views, weight.to(views.dtype))
+    # in fp32: a rounded λ in the picture would not be the λ of the loss
+    return torch.lerp(others.float(), views.float(), mix_weight).to(views.dtype)
 
 
 def mixed_cross_entropy(
     logits: Float[Tensor, "n_views b C"],
     targets: Int64[Tensor, " b"],
     partners: Int64[Tensor, " b"],
-    weight: Float[Tensor, ""],
+    mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
     own = multi_view_cross_entropy(logits, targets)
     other = multi_view_cross_entropy(logits, targets.index_select(0, partners))
-    return torch.lerp(other, own, weight)
+    return torch.lerp(other, own, mix_weight)
 
 
 def mixed_weighted_cross_entropy(
@@ -59,10 +60,10 @@ def mixed_weighted_cross_entropy(
     targets: Int64[Tensor, " b"],
     partners: Int64[Tensor, " b"],
     *,
-    weight: Float[Tensor, ""],
+    mix_weight: Float[Tensor, ""],
     weights: Float[Tensor, " b"],
 ) -> Float[Tensor, ""]:
     """The same mixture, each target with the weight of the image that it comes from."""
     own = weighted_cross_entropy(logits, targets, weights)
     other = weighted_cross_entropy(logits, targets.index_select(0, partners), weights.index_select(0, partners))
-    return torch.lerp(other, own, weight)
+    return torch.lerp(other, own, mix_weight)

@@ -1,4 +1,4 @@
-"""When: the learning rate of each step and the length of the supervised start."""
+"""The learning rate of each step, and how other weights rise at the beginning."""
 
 import math
 
@@ -9,19 +9,21 @@ from laplacenet.training.config import TrainConfig
 
 
 def learning_rates(config: TrainConfig, first_step: int, n_steps: int) -> Float32[np.ndarray, " steps"]:
-    """Half a cosine from `lr` to zero at `lr_zero_at_step`, which lies just behind the last step."""
+    """From `lr` along half a cosine (or a line) to zero at `lr_zero_at_step`, which lies just behind the last step."""
     steps = np.arange(first_step, first_step + n_steps)
-    rates: np.ndarray = config.lr * 0.5 * (1 + np.cos(math.pi * steps / config.lr_zero_at_step))
+    match config.schedule:
+        case "cosine":
+            rates: np.ndarray = config.lr * 0.5 * (1 + np.cos(math.pi * steps / config.lr_zero_at_step))
+        case "linear":
+            rates = config.lr * (1 - steps / config.lr_zero_at_step)
+        case _:
+            rates = np.full(n_steps, config.lr)
     return rates.astype(np.float32)
 
 
-def supervised_steps(config: TrainConfig, n_labeled: int) -> int:
-    """Steps of the start over Z_l: `supervised_passes` passes, at most a fifth of all; all of them if nobody labels."""
-    if config.label_source == "none":
-        return config.steps
-    return min(wanted_supervised_steps(config, n_labeled), config.steps // 5)
-
-
-def wanted_supervised_steps(config: TrainConfig, n_labeled: int) -> int:
-    batch = min(config.batch_size, n_labeled)
-    return config.supervised_passes * max(1, n_labeled // batch)
+def sigmoid_ramp_up(first_step: int, n_steps: int, length: float) -> Float32[np.ndarray, " steps"]:
+    """exp(−5·(1 − t/T)²) for the first T steps, 1 from then on."""
+    steps = np.arange(first_step, first_step + n_steps)
+    progress = np.minimum(1.0, steps / length) if length > 0 else np.ones(n_steps)
+    ramp: np.ndarray = np.exp(-5 * (1 - progress) ** 2)
+    return ramp.astype(np.float32)

@@ -1,23 +1,22 @@
-"""One optimization step: gather → views → MixUp → forward → loss → backward → SGD.
+"""One optimization step: gather → views → loss → backward → optimizer → whatever the method does after it.
 
-On a GPU the step is compiled once, captured once for each batch shape and from then on only replayed: nothing in it
-depends on the host. A counter on the device selects the step's row of a block that was drawn ahead.
+On a GPU a step is captured once for each phase and shape and from then on only replayed: nothing in it depends on the
+host. A counter on the device selects the step's row of a block that was drawn ahead.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from laplacenet.models import Network
-from laplacenet.runtime import mixed_precision
-from laplacenet.training.config import TrainConfig
-from laplacenet.training.method import Batch, Block, Method
+from laplacenet.runtime import InputError, mixed_precision
+from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method
+from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
 from laplacenet.training.supply import Supply, supply_for
-from laplacenet.training.views import Views
 
 BLOCK_STEPS = 64  # steps drawn ahead at once
 WARM_UP_STEPS = 3  # before a capture: compilation and the choice of convolution algorithms
@@ -28,12 +27,13 @@ class Execution:
     """Where and how steps run, and how often a run is saved; nothing here changes what it learns.
 
     A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. The rest concerns GPUs only:
-    `compile` hands the loss to torch's compiler and `capture` replays a step as one graph. `resident_bytes` limits the
-    data held on the device (by default half of its free memory); what is larger is streamed.
+    `capture` replays a step as one graph, and `compile` hands the loss to torch's compiler, which takes 25 s and saves
+    a fiftieth of a step. `resident_bytes` limits the data held on the device (by default half of its free memory);
+    what is larger is streamed.
     """
 
     device: torch.device
-    compile: bool = True
+    compile: bool = False
     capture: bool = True
     resident_bytes: int | None = None
     checkpoint_every_s: float = 60.0
@@ -48,53 +48,52 @@ class Execution:
 
 
 class Stepper:
-    """Takes steps with a network and keeps what a step changes beside it: the optimizer's momentum, the loss so far."""
+    """Takes steps with a learner and keeps what a step changes beside it: the optimizer's state, the loss so far."""
 
-    def __init__(
-        self,
-        method: Method,
-        network: Network,
-        inputs: Tensor,
-        *,
-        views: Views,
-        config: TrainConfig,
-        execution: Execution,
-    ) -> None:
-        self.method, self.network, self.views, self.device = method, network, views, execution.device
-        self.supply: Supply = supply_for(
-            inputs,
-            self.device,
-            resident_bytes=execution.resident_bytes,
-            capacity=BLOCK_STEPS * config.batch_size,
-        )
-        self.optimizer = _optimizer(network, config, self.device)
+    def __init__(self, method: Method, learner: nn.Module, inputs: Tensor, *, execution: Execution) -> None:
+        self.method, self.learner, self.device = method, learner, execution.device
+        self.supply: Supply = supply_for(inputs, self.device, resident_bytes=execution.resident_bytes)
+        self.optimizer = method.optimizer(learner)
         self.loss_sum = torch.zeros((), device=self.device)
         self.compile_s = 0.0
-        self._targets = torch.full((len(inputs),), -1, dtype=torch.int64, device=self.device)
-        # there from the start or never: a captured step cannot learn of weights later
-        self._weights = torch.ones(len(inputs), device=self.device) if config.class_weighting else None
+        self._phase = ""
+        self._memory: dict[str, Tensor] = {}
+        self._tables: dict[str, Tensor] = {}
         self._loss: Callable[..., Tensor] = (
             torch.compile(self._precise_loss, dynamic=False) if execution.compiles else self._precise_loss
         )
         self._captures = execution.captures
-        self._captured: dict[int, CapturedStep] = {}
+        self._captured: dict[Any, CapturedStep] = {}
 
-    def set_targets(self, targets: Tensor, weights: Tensor | None = None) -> None:
-        """The label of every input in the coming steps and, where they do not all count alike, its weight."""
-        self._targets.copy_(targets)
-        if self._weights is not None and weights is not None:
-            self._weights.copy_(weights)
+    def begin(self, plan: EpochPlan) -> None:
+        """Put the epoch's tables where steps find them: into the same memory as before, which captured steps read."""
+        self._phase = plan.phase
+        for name, values in plan.tables.items():
+            if name not in self._memory:
+                self._memory[name] = torch.empty(values.shape, dtype=values.dtype, device=self.device)
+        self._tables = {name: self._memory[name].copy_(values) for name, values in plan.tables.items()}
 
     def run(self, block: Block) -> Iterator[None]:
         """Take the block's steps one after another; yields after each (on a GPU, once it is under way)."""
-        slots = self.supply.stage(block.rows)
-        if not self._captures:
-            here, slots = block.map(self._moved), self._moved(slots)
-            for i in range(len(block)):
-                self._take(here, slots, torch.tensor([i], device=self.device))
-                yield
-            return
-        captured = self._captured.get(block.batch_size) or self._capture(block, slots)
+        if len(block.sources) < 2:
+            raise InputError("a batch of one view cannot be normalized; give at least two")
+        at_once = self.supply.steps_at_once(block.rows.shape[1])
+        for first in range(0, len(block), at_once):
+            piece = block.steps(first, first + at_once)
+            slots = self.supply.stage(piece.rows)
+            yield from self._replay(piece, slots) if self._captures else self._run_eagerly(piece, slots)
+
+    def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
+        here, slots = block.to(self.device), slots.to(self.device)
+        for i in range(len(block)):
+            self._take(here, slots, torch.tensor([i], device=self.device))
+            yield
+
+    def _replay(self, block: Block, slots: Tensor) -> Iterator[None]:
+        key = (self._phase, block.shape, tuple(self._tables))
+        captured = self._captured.get(key)
+        if captured is None:
+            captured = self._captured[key] = self._capture(block, slots)
         captured.load(block, slots)
         for _ in range(len(block)):
             captured.replay()
@@ -108,42 +107,39 @@ class Stepper:
         """Looked at after every step on a CPU; a GPU would have to be waited for, so there it is not known."""
         return self.is_on_host and not math.isfinite(float(self.loss_sum))
 
-    def momentum(self) -> dict[str, Tensor]:
-        state = self.optimizer.state
-        return {name: state[p]["momentum_buffer"] for name, p in self.network.named_parameters()}
+    def optimizer_state(self) -> dict[str, Tensor]:
+        return optimizer_tensors(self.optimizer, self.learner)
 
     def _take(self, block: Block, slots: Tensor, i: Tensor) -> None:
         """The step itself, number `i` of the block."""
-        now = block.at(i)
-        views = self.views.make(self.supply.buffer, slots.index_select(0, i)[0].repeat(now.n_views), now.views)
-        self.optimizer.param_groups[0]["lr"].copy_(now.learning_rate)
+        rows, parameters, draws = block.at(i)
+        shown = slots.index_select(0, i)[0].index_select(0, block.sources)
+        views = self.method.views.make(self.supply.buffer, shown, parameters)
+        set_learning_rate(self.optimizer, draws[LR])
         self.optimizer.zero_grad(set_to_none=True)
-        targets = self._targets.index_select(0, now.rows)
-        weights = None if self._weights is None else self._weights.index_select(0, now.rows)
-        loss = self._loss(views, targets, now.partners, now.mix_weight, weights)
+        tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
+        loss = self._loss(views, rows, block.n_labeled, tables, draws)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
+        with torch.no_grad():
+            self.method.after_step(self.learner, Batch(views, rows, block.n_labeled, tables, draws))
         self.loss_sum += loss.detach()
 
-    def _moved(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device)
-
     def _precise_loss(
-        self, views: Tensor, targets: Tensor, partners: Tensor, mix_weight: Tensor, weights: Tensor | None
+        self, views: Tensor, rows: Tensor, n_labeled: int, tables: Mapping[str, Tensor], draws: Mapping[str, Tensor]
     ) -> Tensor:
         with mixed_precision(self.device):
-            return self.method.loss(self.network, Batch(views, targets, partners, mix_weight, weights))
+            return self.method.loss(self.learner, Batch(views, rows, n_labeled, tables, draws))
 
     def _capture(self, block: Block, slots: Tensor) -> "CapturedStep":
         """Warm up, capture, and put everything back as it was: a capture takes no step."""
         started_at = time.perf_counter()
-        changed = [*self.network.parameters(), *self.network.buffers(), *self.momentum().values(), self.loss_sum]
-        before = [tensor.detach().clone() for tensor in changed]
+        state = [*self.learner.parameters(), *self.learner.buffers(), *self.optimizer_state().values(), self.loss_sum]
+        before = [tensor.detach().clone() for tensor in state]
         captured = CapturedStep(block, slots, self.device, take=self._take)
         with torch.no_grad():
-            for tensor, value in zip(changed, before, strict=True):
+            for tensor, value in zip(state, before, strict=True):
                 tensor.copy_(value)
-        self._captured[block.batch_size] = captured
         torch.cuda.synchronize(self.device)
         self.compile_s += time.perf_counter() - started_at
         return captured
@@ -158,7 +154,7 @@ class CapturedStep:
         def room(tensor: Tensor) -> Tensor:
             return torch.zeros((BLOCK_STEPS, *tensor.shape[1:]), dtype=tensor.dtype, device=device)
 
-        self.block, self.slots = block.map(room), room(slots)
+        self.block, self.slots = block.to(device).map(room), room(slots)
         self.counter = torch.zeros(1, dtype=torch.int64, device=device)
         self.load(block, slots)
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -180,21 +176,3 @@ class CapturedStep:
 
     def replay(self) -> None:
         self.graph.replay()
-
-
-def _optimizer(network: Network, config: TrainConfig, device: torch.device) -> torch.optim.SGD:
-    """SGD with Nesterov momentum; the learning rate is a tensor, so that a captured step can be told another.
-
-    Momentum begins as zeros rather than as the first gradient: the first update is the same, and its memory is fixed.
-    """
-    optimizer = torch.optim.SGD(
-        network.parameters(),
-        lr=torch.tensor(config.lr, device=device),
-        momentum=config.momentum,
-        nesterov=config.momentum > 0,
-        weight_decay=config.weight_decay,
-        fused=device.type == "cuda",
-    )
-    for parameter in network.parameters():
-        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return optimizer

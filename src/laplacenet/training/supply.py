@@ -1,10 +1,14 @@
 """Where a step finds its images: all of them on the device, or those of the coming steps, streamed from the host."""
 
+import sys
 from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
+
+STAGE_BYTES = 64 * 2**20
+"""Of inputs that are streamed together: some 20 000 images of 32 px, 400 of 224 px."""
 
 
 @runtime_checkable
@@ -17,6 +21,10 @@ class Supply(Protocol):
     inputs: Tensor
     buffer: Tensor
 
+    def steps_at_once(self, batch_size: int) -> int:
+        """How many steps' rows can be staged together."""
+        ...
+
     def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]: ...
 
 
@@ -25,6 +33,9 @@ class Resident:
 
     def __init__(self, inputs: Tensor, device: torch.device) -> None:
         self.inputs = self.buffer = inputs.to(device)
+
+    def steps_at_once(self, batch_size: int) -> int:
+        return sys.maxsize
 
     def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]:
         return rows
@@ -37,10 +48,18 @@ class Streamed:
     the buffer, which those steps read, waits for them.
     """
 
-    def __init__(self, inputs: Tensor, device: torch.device, *, capacity: int) -> None:
+    def __init__(self, inputs: Tensor, device: torch.device, *, stage_bytes: int = STAGE_BYTES) -> None:
         self.inputs = inputs
-        self.buffer = torch.empty((capacity, *inputs.shape[1:]), dtype=inputs.dtype, device=device)
+        self.capacity = max(1, stage_bytes // max(1, inputs[:1].nbytes))
+        self.buffer = torch.empty((self.capacity, *inputs.shape[1:]), dtype=inputs.dtype, device=device)
         self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def steps_at_once(self, batch_size: int) -> int:
+        """At least one: a batch larger than what is staged gets a larger buffer."""
+        if batch_size > self.capacity:
+            self.capacity = batch_size
+            self.buffer = self.buffer.new_empty((batch_size, *self.inputs.shape[1:]))
+        return self.capacity // batch_size
 
     def stage(self, rows: Int64[Tensor, "steps b"]) -> Int64[Tensor, "steps b"]:
         chosen = torch.empty((rows.numel(), *self.inputs.shape[1:]), dtype=self.inputs.dtype, pin_memory=True)
@@ -54,11 +73,11 @@ class Streamed:
         return torch.arange(rows.numel()).reshape(rows.shape)
 
 
-def supply_for(inputs: Tensor, device: torch.device, *, resident_bytes: int | None, capacity: int) -> Supply:
+def supply_for(inputs: Tensor, device: torch.device, *, resident_bytes: int | None) -> Supply:
     """Resident if the inputs fit into `resident_bytes` (by default half of the GPU's free memory), else streamed."""
     if device.type == "cpu":
         return Resident(inputs, device)
     limit = torch.cuda.mem_get_info(device)[0] // 2 if resident_bytes is None else resident_bytes
     if inputs.nbytes <= limit:
         return Resident(inputs, device)
-    return Streamed(inputs, device, capacity=capacity)
+    return Streamed(inputs, device)

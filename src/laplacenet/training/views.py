@@ -1,24 +1,27 @@
 """What is made of stored inputs before the network reads them: views of images, vectors as they are."""
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.augment import AugmentConfig, ViewParameters, make_views, normalized, sample_views, vector_views
 from laplacenet.data import ChannelStatistics
 
+Strength = Literal["weak", "labeled", "unlabeled"]
+"""Flip and crop alone; or the paper's views of labeled images (one RandAugment sample), of unlabeled ones (two)."""
+
 
 @runtime_checkable
 class Views(Protocol):
     """Sampling apart from applying: `sample` draws on the host, `make` applies where the inputs lie."""
 
-    def sample(
-        self, shape: tuple[int, int], *, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
-    ) -> ViewParameters | None:
-        """Parameters for (steps, n_views) batches of n_labeled labeled and then n_unlabeled unlabeled inputs."""
+    def sample(self, n: int, strength: Strength, *, rng: np.random.Generator) -> ViewParameters | None:
+        """Parameters of n views; None for inputs that have no augmentation."""
         ...
 
     def make(self, inputs: Tensor, slots: Int64[Tensor, " n"], parameters: ViewParameters | None) -> Tensor: ...
@@ -37,25 +40,13 @@ class ImageViews:
     height: int
     width: int
 
-    def sample(
-        self, shape: tuple[int, int], *, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
-    ) -> ViewParameters:
-        n_steps, n_views = shape
-        parts = [
-            sample_views(
-                n_steps * n_views * n,
-                n_samples=n_samples,
-                height=self.height,
-                width=self.width,
-                config=self.config,
-                rng=rng,
-            ).reshape(n_steps, n_views, n)
-            for n, n_samples in (
-                (n_labeled, self.config.n_labeled_samples),
-                (n_unlabeled, self.config.n_unlabeled_samples),
-            )
-        ]
-        return ViewParameters.concatenate(parts, axis=2).reshape(n_steps, n_views * (n_labeled + n_unlabeled))
+    def sample(self, n: int, strength: Strength, *, rng: np.random.Generator) -> ViewParameters:
+        config, n_samples = self.config, 0
+        if strength == "weak":
+            config = replace(config, cutout=0.0)
+        else:
+            n_samples = config.n_labeled_samples if strength == "labeled" else config.n_unlabeled_samples
+        return sample_views(n, n_samples=n_samples, height=self.height, width=self.width, config=config, rng=rng)
 
     def make(
         self, inputs: Tensor, slots: Int64[Tensor, " n"], parameters: ViewParameters | None
@@ -69,9 +60,9 @@ class ImageViews:
 
 @dataclass(frozen=True)
 class VectorViews:
-    """A vector has one view: itself."""
+    """A vector has one view, whatever the strength: itself."""
 
-    def sample(self, shape: tuple[int, int], *, n_labeled: int, n_unlabeled: int, rng: np.random.Generator) -> None:
+    def sample(self, n: int, strength: Strength, *, rng: np.random.Generator) -> None:
         return None
 
     def make(
@@ -81,3 +72,45 @@ class VectorViews:
 
     def plain(self, inputs: Tensor) -> Float[Tensor, "n d"]:
         return inputs
+
+
+@dataclass(frozen=True)
+class ViewGroup:
+    """`n_views` views of the batch's rows from `first` up to `end`, all of one strength."""
+
+    first: int
+    end: int
+    strength: Strength
+    n_views: int = 1
+
+    def __len__(self) -> int:
+        return (self.end - self.first) * self.n_views
+
+
+def groups_of_views(
+    views: Views, n_steps: int, groups: Sequence[ViewGroup], *, rng: np.random.Generator
+) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
+    """One group after another, each view by view: which row each view shows, and the parameters of (steps, v) views."""
+    sources = [torch.arange(group.first, group.end).repeat(group.n_views) for group in groups]
+    parts = [
+        parameters.reshape(n_steps, len(group))
+        for group in groups
+        if (parameters := views.sample(n_steps * len(group), group.strength, rng=rng)) is not None
+    ]
+    return torch.cat(sources), ViewParameters.concatenate(parts, axis=1) if parts else None
+
+
+def views_of_all(
+    views: Views, n_steps: int, *, n_views: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
+) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
+    """The paper's batch: each of the n_views views shows the whole batch, the labeled rows first."""
+    sources = torch.arange(n_labeled + n_unlabeled).repeat(n_views)
+    sizes: list[tuple[int, Strength]] = [(n_labeled, "labeled"), (n_unlabeled, "unlabeled")]
+    parts = [
+        parameters.reshape(n_steps, n_views, n)
+        for n, strength in sizes
+        if (parameters := views.sample(n_steps * n_views * n, strength, rng=rng)) is not None
+    ]
+    if not parts:
+        return sources, None
+    return sources, ViewParameters.concatenate(parts, axis=2).reshape(n_steps, len(sources))

@@ -2,13 +2,13 @@
 
 from laplacenet.experiments.benchmark.measurements import Measurement, measurements, taken
 from laplacenet.experiments.benchmark.record import (
+    BenchRecord,
     Missing,
-    Record,
     empty_record,
-    read_record,
-    read_records,
+    read_bench_record,
+    read_bench_records,
     with_result,
-    write_record,
+    write_bench_record,
 )
 from laplacenet.experiments.benchmark.rows import (
     SECTIONS,
@@ -27,6 +27,7 @@ from laplacenet.experiments.benchmark.side_by_side import SideBySide, newest_sid
 
 __all__ = [
     "SECTIONS",
+    "BenchRecord",
     "BenchSettings",
     "EpochRow",
     "GraphRow",
@@ -34,7 +35,6 @@ __all__ = [
     "Missing",
     "PassRow",
     "PropagationRow",
-    "Record",
     "Row",
     "SearchRow",
     "SideBySide",
@@ -47,10 +47,10 @@ __all__ = [
     "measurements",
     "newest_side_by_side",
     "quick_settings",
-    "read_record",
-    "read_records",
+    "read_bench_record",
+    "read_bench_records",
     "read_side_by_side",
     "taken",
     "with_result",
-    "write_record",
+    "write_bench_record",
 ]

@@ -19,7 +19,7 @@ def wait_for(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def seconds(work: Callable[[], Result], device: torch.device) -> tuple[Result, float]:
+def time_work(work: Callable[[], Result], device: torch.device) -> tuple[Result, float]:
     """What `work` gives and how long it takes, with nothing left under way on the device at either end."""
     wait_for(device)
     started_at = time.perf_counter()

@@ -14,7 +14,8 @@ from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.published import TABLE_9
 from laplacenet.experiments.paper.recipes import Cell, find_recipe
 from laplacenet.models import build_model
-from laplacenet.training import Execution, ImageViews, LaplaceNet, Run, train
+from laplacenet.training import Execution, ImageViews, LaplaceNetConfig, Problem, Run, method_class, train
+from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 
 SIDE = 32
 BASELINE = "Baseline (n_a = 1)"
@@ -49,18 +50,13 @@ def _training(experiment: Experiment, settings: BenchSettings, execution: Execut
     is_labeled = torch.arange(len(images)) < min(settings.n_labeled, len(images) // 2)
     epoch_steps = max(1, int((~is_labeled).sum()) // experiment.train.unlabeled_batch_size)
     steps = epoch_steps * (1 + settings.epoch_repeats)
-    config = dataclasses.replace(experiment.train, steps=steps, supervised_passes=0)
+    config = dataclasses.replace(experiment.train, steps=steps)
+    assert isinstance(experiment.method, LaplaceNetConfig | NetworkLabelsConfig)
     views = ImageViews(experiment.augment, CIFAR_STATISTICS, height=SIDE, width=SIDE)
-    method = LaplaceNet(
-        labels=torch.where(is_labeled, classes, -1),
-        n_classes=settings.n_classes,
-        views=views,
-        config=config,
-        graph=experiment.graph,
-        seed=0,
-    )
-    network = build_model(settings.epoch_model, n_classes=settings.n_classes)
-    return Run(method, network, images, views, config, execution)
+    problem = Problem(torch.where(is_labeled, classes, -1), settings.n_classes, views)
+    options = dataclasses.replace(experiment.method, supervised_passes=0)
+    method = method_class(options.name)(problem, config, options, experiment.graph)
+    return Run.of(method, build_model(settings.epoch_model, n_classes=settings.n_classes), images, execution)
 
 
 def _published_ratio(variant: Cell) -> float:

@@ -9,7 +9,7 @@ from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor
 
 from laplacenet.augment import AugmentConfig
-from laplacenet.experiments.benchmark.clock import Stages, peak_bytes, release_memory, seconds
+from laplacenet.experiments.benchmark.clock import Stages, peak_bytes, release_memory, time_work
 from laplacenet.experiments.benchmark.rows import PassRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.staged_pass import staged_pass
@@ -34,7 +34,7 @@ def measure_our_pass(settings: BenchSettings, device: torch.device) -> PassRow:
     totals = []
     for _ in range(settings.pass_repeats):
         release_memory(device)
-        found, total_s = seconds(lambda: pseudo_label(features, labels, config, n_classes=settings.n_classes), device)
+        found, total_s = time_work(lambda: pseudo_label(features, labels, config, n_classes=settings.n_classes), device)
         totals.append(total_s)
     return PassRow(
         way="ours",
@@ -66,8 +66,8 @@ def measure_our_pass_with_features(settings: BenchSettings, execution: Execution
 
     whole_pass()
     release_memory(device)
-    embed_s = [seconds(lambda: inference.embed(images), device)[1] for _ in range(settings.pass_repeats)]
-    runs = [seconds(whole_pass, device) for _ in range(settings.pass_repeats)]
+    embed_s = [time_work(lambda: inference.embed(images), device)[1] for _ in range(settings.pass_repeats)]
+    runs = [time_work(whole_pass, device) for _ in range(settings.pass_repeats)]
     total_s = statistics.median(elapsed_s for _, elapsed_s in runs)
     features_s = statistics.median(embed_s)
     return PassRow(
@@ -114,7 +114,7 @@ def measure_label_spreading(settings: BenchSettings) -> PassRow:
         warnings.simplefilter(
             "ignore", ConvergenceWarning
         )  # its 30 iterations are its default; accuracy shows the rest
-        _, total_s = seconds(lambda: model.fit(features, labels), HOST)
+        _, total_s = time_work(lambda: model.fit(features, labels), HOST)
     return PassRow(
         way="scikit-learn LabelSpreading",
         n=settings.pass_size,

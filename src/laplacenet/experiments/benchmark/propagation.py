@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 from torch import Tensor
 
-from laplacenet.experiments.benchmark.clock import seconds
+from laplacenet.experiments.benchmark.clock import time_work
 from laplacenet.experiments.benchmark.rows import PropagationRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import Clusters, clustered_points
@@ -37,7 +37,7 @@ def measure_propagation(data: str, settings: BenchSettings) -> PropagationRow:
     runs: dict[str, list[tuple[Tensor, float]]] = {name: [] for name in works}
     for _ in range(settings.propagation_repeats):
         for name, work in works.items():
-            runs[name].append(seconds(work, HOST))
+            runs[name].append(time_work(work, HOST))
     times = {f"{name}_s": statistics.median(time_s for _, time_s in some) for name, some in runs.items()}
     accuracies = {f"{name}_accuracy": clusters.accuracy(some[0][0]) for name, some in runs.items()}
     return PropagationRow(

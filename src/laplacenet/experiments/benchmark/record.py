@@ -31,7 +31,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Record:
+class BenchRecord:
     """`provenance` and `settings` as JSON holds them; `rows` by section, in the order they were measured."""
 
     provenance: dict[str, Any]
@@ -51,7 +51,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class StoredRecord:
+class StoredBenchRecord:
     """A record as its file holds it: which kind of row a section has is known by the section's name."""
 
     provenance: dict[str, Any]
@@ -62,15 +62,15 @@ class StoredRecord:
     is_complete: bool
 
 
-def empty_record(settings: BenchSettings, device: torch.device) -> Record:
+def empty_record(settings: BenchSettings, device: torch.device) -> BenchRecord:
     """The beginning of a run; the machine's load is noted, for on a busy one every number is another."""
     origin = provenance(device) | {"load": round(os.getloadavg()[0], 2)}
     origin["libraries"] |= {name: version for name in COMPARED if (version := _version(name))}
     content: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(settings)))
-    return Record(origin, content, rows={}, missing=(), elapsed_s=0.0, is_complete=False)
+    return BenchRecord(origin, content, rows={}, missing=(), elapsed_s=0.0, is_complete=False)
 
 
-def with_result(record: Record, section: str, result: Row | Missing, *, elapsed_s: float) -> Record:
+def with_result(record: BenchRecord, section: str, result: Row | Missing, *, elapsed_s: float) -> BenchRecord:
     """The record and one more result."""
     if isinstance(result, Missing):
         return dataclasses.replace(record, missing=(*record.missing, result), elapsed_s=elapsed_s)
@@ -81,7 +81,7 @@ def with_result(record: Record, section: str, result: Row | Missing, *, elapsed_
     )
 
 
-def write_record(record: Record, folder: Path) -> Path:
+def write_bench_record(record: BenchRecord, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -91,12 +91,12 @@ def write_record(record: Record, folder: Path) -> Path:
     return path
 
 
-def read_record(path: Path) -> Record:
+def read_bench_record(path: Path) -> BenchRecord:
     content = read_json(path)
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError(f"{path}: not a record of `laplacenet bench`")
     try:
-        stored = decode(StoredRecord, content, source="")
+        stored = decode(StoredBenchRecord, content, source="")
         rows: dict[str, tuple[Row, ...]] = {
             name: tuple(decode(SECTIONS[name], row, source=f"{name}[{i}]") for i, row in enumerate(some))
             for name, some in stored.rows.items()
@@ -106,15 +106,15 @@ def read_record(path: Path) -> Record:
     except InputError as error:
         raise InputError(f"{path}: not a record of `laplacenet bench` ({error})") from error
     values = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
-    return Record(**(values | {"rows": rows}))
+    return BenchRecord(**(values | {"rows": rows}))
 
 
-def read_records(folder: Path) -> list[Record]:
+def read_bench_records(folder: Path) -> list[BenchRecord]:
     """All records of a folder, in the order of their names; at least one."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise InputError(f"{folder}: no records there; make one with `laplacenet bench --out {folder}`")
-    return [read_record(path) for path in paths]
+    return [read_bench_record(path) for path in paths]
 
 
 def _version(name: str) -> str | None:

@@ -7,7 +7,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from laplacenet.experiments.benchmark.clock import seconds
+from laplacenet.experiments.benchmark.clock import time_work
 from laplacenet.experiments.benchmark.rows import SearchRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import clustered_points
@@ -29,12 +29,12 @@ def measure_search(n: int, settings: BenchSettings) -> SearchRow:
     X = clustered_points(n, n_classes=settings.n_classes, n_labeled=settings.n_classes).features
     judges = torch.from_numpy(stream(0, "bench/search").permutation(n)[:N_JUDGED])
     true = exact_rows(X, judges, settings.k)[1]
-    ours, ours_s = seconds(lambda: ivf_neighbors(X, k=settings.k), HOST)
+    ours, ours_s = time_work(lambda: ivf_neighbors(X, k=settings.k), HOST)
     recall = share_found(ours.indices[judges], true)
-    index, build_s = seconds(lambda: inverted_lists(X.numpy(), round(LISTS_PER_ROOT * n**0.5)), HOST)
+    index, build_s = time_work(lambda: inverted_lists(X.numpy(), round(LISTS_PER_ROOT * n**0.5)), HOST)
     theirs_recall = probe_until(index, recall, X=X, judges=judges, true=true)
     queries = X[:MOST_QUERIES].numpy()
-    _, search_s = seconds(lambda: index.search(queries, settings.k + 1), HOST)
+    _, search_s = time_work(lambda: index.search(queries, settings.k + 1), HOST)
     return SearchRow(
         n=n,
         d=X.shape[1],

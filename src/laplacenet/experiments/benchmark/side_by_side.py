@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from laplacenet.experiments.benchmark.epochs import BASELINE
-from laplacenet.experiments.benchmark.record import Record, read_records
+from laplacenet.experiments.benchmark.record import BenchRecord, read_bench_records
 from laplacenet.experiments.benchmark.rows import EpochRow
 
 FOLDER = "bench"
@@ -31,10 +31,10 @@ class SideBySide:
 
 def read_side_by_side(results: Path) -> SideBySide | None:
     folder = results / FOLDER
-    return newest_side_by_side(read_records(folder)) if any(folder.glob("*.json")) else None
+    return newest_side_by_side(read_bench_records(folder)) if any(folder.glob("*.json")) else None
 
 
-def newest_side_by_side(records: Iterable[Record]) -> SideBySide | None:
+def newest_side_by_side(records: Iterable[BenchRecord]) -> SideBySide | None:
     """From the newest record on a GPU that measured epochs; None where none did."""
     measured = [record for record in records if record.provenance["hardware"].get("gpu") and "epochs" in record.rows]
     if not measured:

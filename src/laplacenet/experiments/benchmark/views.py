@@ -12,7 +12,7 @@ from torch import Tensor
 
 from laplacenet.augment import AugmentConfig, ViewParameters, make_views, sample_views
 from laplacenet.augment.sampling import draw_views
-from laplacenet.experiments.benchmark.clock import rounds, seconds
+from laplacenet.experiments.benchmark.clock import rounds, time_work
 from laplacenet.experiments.benchmark.pillow_views import pillow_view
 from laplacenet.experiments.benchmark.rows import ViewsRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
@@ -39,7 +39,7 @@ def measure_views(side: int, settings: BenchSettings, device: torch.device) -> V
     rates: dict[str, list[float]] = {name: [] for name in works}
     for index in rounds(settings.view_rounds, settings.budget_s):
         for name, (count, work, where) in works.items():
-            elapsed_s = seconds(work, where)[1]
+            elapsed_s = time_work(work, where)[1]
             rates[name] += [count / elapsed_s] if index else []
     medians = {name: statistics.median(some) for name, some in rates.items()}
     return ViewsRow(

@@ -31,11 +31,11 @@ STEP_COSTS = {
 
 def cost_s(experiment: Experiment) -> float | None:
     """Seconds for the whole experiment; None for a network that has not been measured."""
-    train = experiment.train
+    train, n_views = experiment.train, getattr(experiment.method, "n_views", 1)
     if experiment.model.name not in STEP_COSTS:
         return None
     cost = STEP_COSTS[experiment.model.name]
-    step_s = (cost.step_ms + cost.image_ms * train.batch_size * train.n_views) / 1000
+    step_s = (cost.step_ms + cost.image_ms * train.batch_size * n_views) / 1000
     n_epochs = train.steps * train.unlabeled_batch_size / N_TRAIN
-    label_s = 0.0 if train.label_source == "none" else LABEL_S
+    label_s = 0.0 if experiment.method.name == "supervised" else LABEL_S
     return train.steps * step_s + n_epochs * (label_s + JUDGE_S) + ONCE_S

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from laplacenet.data import VectorSet, balanced_split, hide_labels, two_moons
 from laplacenet.evaluation import error_rate, mean_and_std
+from laplacenet.experiments.experiment import Experiment, with_method
 from laplacenet.graph import GraphConfig
 from laplacenet.models import Inference, Network
 from laplacenet.models.small import mlp
 from laplacenet.runtime import stream_seed
-from laplacenet.training import Execution, LaplaceNet, Run, TrainConfig, VectorViews, train
+from laplacenet.training import Execution, LaplaceNetConfig, Problem, Run, TrainConfig, VectorViews, method_class, train
 
 KIND = "figure-2"
 N_POINTS = 400
@@ -23,7 +24,8 @@ N_TRAIN = 320
 N_LABELED = 20
 METHODS = ("supervised", "network", "graph")
 GRAPH = GraphConfig(k=10)
-TRAIN = TrainConfig(steps=500, batch_size=100, labeled_batch_size=20, n_views=1, lr=0.3, mixup_alpha=0.0)
+TRAIN = TrainConfig(steps=500, batch_size=100, labeled_batch_size=20, lr=0.3)
+NAMES = {"supervised": "supervised", "network": "network-labels", "graph": "laplacenet"}
 HIDDEN = 256  # with few hidden units the angles between embeddings, which the graph sees, are too coarse for the moons
 
 
@@ -62,11 +64,11 @@ class FigureTwo:
 
 
 def figure_two(seed: int) -> FigureTwo:
-    moons = draw_moons(seed)
+    moons = sample_moons(seed)
     return FigureTwo(seed, moons, {method: fit(moons, method, seed=seed) for method in METHODS})
 
 
-def draw_moons(seed: int) -> Moons:
+def sample_moons(seed: int) -> Moons:
     points = two_moons(N_POINTS, NOISE, seed)
     is_train = torch.zeros(N_POINTS, dtype=torch.bool)
     is_train[balanced_split(points.labels, N_TRAIN, stream_seed(seed, "moons-train")).labeled] = True
@@ -90,13 +92,14 @@ def shallow_network(seed: int) -> Network:
 
 def fit(moons: Moons, method: str, *, seed: int) -> Fit:
     """Algorithm 2 on vectors; nothing differs between methods but who gives the labels."""
-    config = replace(TRAIN, label_source="none" if method == "supervised" else method)
-    network, views, vectors = shallow_network(seed), VectorViews(), moons.points.vectors
-    learner = LaplaceNet(moons.labels_for(method), 2, views, config, GRAPH, seed)
-    run = Run(learner, network, vectors[moons.is_train], views, config, Execution(torch.device("cpu")))
+    views, vectors = VectorViews(), moons.points.vectors
+    problem = Problem(moons.labels_for(method), 2, views, seed)
+    config = with_method(Experiment(method=LaplaceNetConfig(n_views=1, mixup_alpha=0.0)), NAMES[method]).method
+    learner = method_class(NAMES[method])(problem, TRAIN, config, GRAPH)
+    run = Run.of(learner, shallow_network(seed), vectors[moons.is_train], Execution(torch.device("cpu")))
     for _ in train(run):
         pass
-    inference = Inference(network, views.plain)
+    inference = run.inference
     is_test = ~moons.is_train
     return Fit(inference, 1 - error_rate(inference, vectors[is_test], moons.points.labels[is_test]))
 

@@ -46,10 +46,10 @@ def read_moons(results: Path) -> MoonsRecord | None:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{path}: not a record of Figure 2")
-    try:
-        runs = decode(tuple[MoonsRun, ...], content["runs"], source="runs")
-    except (KeyError, InputError) as error:
-        raise InputError(f"{path}: not a record of Figure 2 ({error})") from error
-    if not runs:
+    runs = content.get("runs")
+    if not isinstance(runs, list) or not runs:
         raise InputError(f"{path}: a record of Figure 2 without a run")
-    return MoonsRecord(runs)
+    try:
+        return MoonsRecord(tuple(decode(MoonsRun, run, source=f"runs[{i}]") for i, run in enumerate(runs)))
+    except InputError as error:
+        raise InputError(f"{path}: not a record of Figure 2 ({error})") from error

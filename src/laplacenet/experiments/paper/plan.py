@@ -21,7 +21,7 @@ ABLATIONS = ("figure-3", "table-8", "class-weighting", "figure-4", "table-7", "t
 
 
 @dataclass(frozen=True)
-class Stage:
+class PlanEntry:
     """Cells to be run on some splits with some schedule. An empty `columns` or `rows` is all of them."""
 
     recipe: str
@@ -38,27 +38,27 @@ class Stage:
         ]
 
 
-def whole_plan() -> Sequence[Stage]:
-    headline = Stage("table-3", FIRST, PAPER_STEPS, columns=("cifar100/4000",), rows=(LAPLACENET,))
+def whole_plan() -> Sequence[PlanEntry]:
+    headline = PlanEntry("table-3", FIRST, PAPER_STEPS, columns=("cifar100/4000",), rows=(LAPLACENET,))
     return (
         headline,
-        Stage("figure-3", FIRST, SHORT_STEPS),
-        Stage("table-8", FIRST, SHORT_STEPS, columns=("cifar100/4000",)),
-        Stage("class-weighting", FIRST, SHORT_STEPS),
-        Stage("figure-4", FIRST, SHORT_STEPS, rows=("× 1", "samples × 3", "samples × 5", "batch × 3")),
-        Stage("table-3", FIRST, PAPER_STEPS, columns=("cifar100/10000",), rows=(LAPLACENET,)),
-        Stage("table-4", FIRST, PAPER_STEPS, columns=("cifar10/500", "cifar10/4000")),
-        Stage("table-4", FIRST, PAPER_STEPS, columns=("cifar100/4000",)),
-        Stage("table-3", OTHERS, PAPER_STEPS, columns=("cifar100/4000", "cifar100/10000"), rows=(LAPLACENET,)),
-        *(Stage(name, FIRST, SHORT_STEPS) for name in ABLATIONS),
-        Stage("table-3", FIRST, SHORT_STEPS, columns=("cifar100/4000", "cifar100/10000")),
-        *(Stage(name, OTHERS, SHORT_STEPS) for name in ABLATIONS[:3]),
-        Stage("figure-3", FIRST, PAPER_STEPS),
-        Stage("table-8", FIRST, PAPER_STEPS),
-        Stage("table-7", FIRST, PAPER_STEPS),
-        Stage("table-3", FIRST, PAPER_STEPS),
-        Stage("figure-4", OTHERS, SHORT_STEPS),
-        Stage("table-6", FIRST, PAPER_STEPS, columns=("cifar100/4000", "cifar100/10000"), rows=("WRN-28-8",)),
-        *(Stage(name, FIRST, PAPER_STEPS) for name in RECIPES),
-        *(Stage(name, OTHERS, PAPER_STEPS) for name in RECIPES),
+        PlanEntry("figure-3", FIRST, SHORT_STEPS),
+        PlanEntry("table-8", FIRST, SHORT_STEPS, columns=("cifar100/4000",)),
+        PlanEntry("class-weighting", FIRST, SHORT_STEPS),
+        PlanEntry("figure-4", FIRST, SHORT_STEPS, rows=("× 1", "samples × 3", "samples × 5", "batch × 3")),
+        PlanEntry("table-3", FIRST, PAPER_STEPS, columns=("cifar100/10000",), rows=(LAPLACENET,)),
+        PlanEntry("table-4", FIRST, PAPER_STEPS, columns=("cifar10/500", "cifar10/4000")),
+        PlanEntry("table-4", FIRST, PAPER_STEPS, columns=("cifar100/4000",)),
+        PlanEntry("table-3", OTHERS, PAPER_STEPS, columns=("cifar100/4000", "cifar100/10000"), rows=(LAPLACENET,)),
+        *(PlanEntry(name, FIRST, SHORT_STEPS) for name in ABLATIONS),
+        PlanEntry("table-3", FIRST, SHORT_STEPS, columns=("cifar100/4000", "cifar100/10000")),
+        *(PlanEntry(name, OTHERS, SHORT_STEPS) for name in ABLATIONS[:3]),
+        PlanEntry("figure-3", FIRST, PAPER_STEPS),
+        PlanEntry("table-8", FIRST, PAPER_STEPS),
+        PlanEntry("table-7", FIRST, PAPER_STEPS),
+        PlanEntry("table-3", FIRST, PAPER_STEPS),
+        PlanEntry("figure-4", OTHERS, SHORT_STEPS),
+        PlanEntry("table-6", FIRST, PAPER_STEPS, columns=("cifar100/4000", "cifar100/10000"), rows=("WRN-28-8",)),
+        *(PlanEntry(name, FIRST, PAPER_STEPS) for name in RECIPES),
+        *(PlanEntry(name, OTHERS, PAPER_STEPS) for name in RECIPES),
     )

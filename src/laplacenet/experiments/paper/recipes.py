@@ -58,7 +58,7 @@ class Recipe:
         """The cells of a column such as `cifar100/4000`."""
         cells = tuple(cell for cell in self.cells if cell.column == column)
         if not cells:
-            raise InputError(f"{self.name} has no cell {column!r}; choose one of {', '.join(self.columns())}")
+            raise InputError(f"{self.name} has no column {column!r}; choose one of {', '.join(self.columns())}")
         return cells
 
 
@@ -207,3 +207,13 @@ def _table(table: PublishedTable, rows: Callable[[str], Rows]) -> Recipe:
         for row, experiment in rows(column).items()
     ]
     return Recipe(table.name, table.title, tuple(cells))
+
+
+def experiment_in(recipe: str, row: str, column: str) -> Experiment:
+    (found,) = (cell.experiment for cell in find_recipe(recipe).cells if (cell.row, cell.column) == (row, column))
+    return found
+
+
+def headline_with_views(n_views: int) -> Experiment:
+    """The paper's best-known cell, CIFAR-100 with 4000 labels and the 13-CNN, with this many views."""
+    return with_views(_laplacenet("cifar100/4000"), n_views)

@@ -12,17 +12,17 @@ from pathlib import Path
 from laplacenet.data import load_dataset
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.notation import override
-from laplacenet.experiments.paper.plan import Stage
+from laplacenet.experiments.paper.plan import PlanEntry
 from laplacenet.experiments.paper.recipes import Cell
-from laplacenet.experiments.paper.records import Record, RunKey, make_record, record_path, write_record
+from laplacenet.experiments.paper.records import Record, RunKey, make_record, read_record, record_path, write_record
 from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
+from laplacenet.experiments.presets import with_preset
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.runtime import InputError, Monitor, RunFolder
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
-from laplacenet.training.checkpoint import checkpoint_step
 
 Go = Callable[..., Iterator[EpochRecord]]
 
@@ -38,47 +38,66 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedRun:
     """One run: the resolved experiment and the key under which it is kept."""
 
     key: RunKey
     experiment: Experiment
 
 
-def make_job(
-    cell: Cell, split: int, places: Places, *, base_steps: int = PAPER_STEPS, overrides: tuple[str, ...] = ()
-) -> Job:
-    """The cell on one split: a published one if its data set's file is given, else one drawn by its number."""
-    split_file = places.split_files.get(cell.dataset)
+def plan_run(
+    cell: Cell,
+    split: int,
+    places: Places,
+    *,
+    base_steps: int = PAPER_STEPS,
+    preset: str | None = None,
+    overrides: tuple[str, ...] = (),
+) -> PlannedRun:
+    """The cell on one split: a published one if its data set's file is given, else one drawn by its number.
+
+    A preset takes the place of all the cell's settings but its data and schedule. Like any override it is part of the
+    key, so the run never counts as the paper's.
+    """
+    settings, split_file = overrides, places.split_files.get(cell.dataset)
     experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
     source = "balanced" if split_file is None else "published"
+    if preset is not None:
+        laid = with_preset(experiment, preset)
+        experiment = replace(laid, name=experiment.name, train=replace(laid.train, steps=experiment.train.steps))
+        overrides = (f"preset={preset}", *overrides)
     key = RunKey(cell.experiment.name, split, source, base_steps, overrides)
-    return Job(key, override(experiment, overrides))
+    return PlannedRun(key, override(experiment, settings))
 
 
-def unique(jobs: Iterable[Job]) -> list[Job]:
+def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
     """Each run once, where it is wanted first."""
-    return list({job.key: job for job in jobs}.values())
+    return list({run.key: run for run in runs}.values())
 
 
-def planned_jobs(stages: Iterable[Stage], places: Places) -> list[Job]:
-    """Split after split within a stage, so that every cell has one run before any has two."""
+def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
+    """Split after split within an entry, so that every cell has one run before any has two."""
     return unique(
-        make_job(cell, split, places, base_steps=stage.base_steps)
-        for stage in stages
-        for split in stage.splits
-        for cell in stage.cells()
+        plan_run(cell, split, places, base_steps=entry.base_steps)
+        for entry in entries
+        for split in entry.splits
+        for cell in entry.cells()
     )
 
 
-def is_recorded(job: Job, results: Path) -> bool:
-    return record_path(results, job.key).is_file()
+def is_recorded(run: PlannedRun, results: Path) -> bool:
+    """Whether there is a record that can be read; a damaged one does not count."""
+    path = record_path(results, run.key)
+    try:
+        return path.is_file() and read_record(path).key == run.key
+    except InputError:
+        return False
 
 
-def left_out(jobs: Iterable[Job]) -> dict[str, str]:
+def left_out(runs: Iterable[PlannedRun]) -> dict[str, str]:
     """The data sets that cannot be read here, and why; their runs have to wait."""
     reasons = {}
-    for data in {job.experiment.data.name: job.experiment.data for job in jobs}.values():
+    for data in {run.experiment.data.name: run.experiment.data for run in runs}.values():
         try:
             load_dataset(data.name, folder=data.folder)
         except InputError as error:
@@ -86,32 +105,32 @@ def left_out(jobs: Iterable[Job]) -> dict[str, str]:
     return reasons
 
 
-def run_job(job: Job, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
+def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
-    path = places.runs / job.key.path
+    path = places.runs / run.key.path
     if not (path / FINAL).is_file():
-        task, folder, go = _begun(job, path) if (path / EXPERIMENT).is_file() else _fresh(job, path)
+        task, folder, go = _begun(run, path) if (path / EXPERIMENT).is_file() else _fresh(run, path)
         try:
             yield from go(task, folder, execution=execution, monitor=monitor)
         except DivergedError:
-            write_record(places.results, _diverged(job, folder, n_labeled=task.n_labeled))
+            write_record(places.results, _diverged(run, folder, n_labeled=task.n_labeled))
             return
     if (path / FINAL).is_file():
-        write_record(places.results, _finished(job, RunFolder.open(path)))
+        write_record(places.results, _finished(run, RunFolder.open(path)))
 
 
-def _fresh(job: Job, path: Path) -> tuple[Task, RunFolder, Go]:
+def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """A new folder, in place of one that was cut off before its first checkpoint."""
-    return prepare(job.experiment), RunFolder.create(path), start_run
+    return prepare(run.experiment), RunFolder.create(path), start_run
 
 
-def _begun(job: Job, path: Path) -> tuple[Task, RunFolder, Go]:
+def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
-    if _placeless(experiment) != _placeless(job.experiment):
-        raise InputError(f"{path}: holds a run with other settings than {job.key.name}; move it away")
-    return dataclasses.replace(prepare(job.experiment), experiment=experiment), folder, resume_run
+    if _placeless(experiment) != _placeless(run.experiment):
+        raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
+    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
 
 
 def _placeless(experiment: Experiment) -> Experiment:
@@ -120,30 +139,25 @@ def _placeless(experiment: Experiment) -> Experiment:
     return replace(experiment, data=replace(data, folder=None, split_file=name))
 
 
-def _finished(job: Job, folder: RunFolder) -> Record:
+def _finished(run: PlannedRun, folder: RunFolder) -> Record:
     return make_record(
-        job.key,
-        job.experiment,
+        run.key,
+        run.experiment,
         read_outcome(folder),
         epochs=read_epochs(folder),
         provenance=folder.read_sealed(PROVENANCE),
     )
 
 
-def _diverged(job: Job, folder: RunFolder, *, n_labeled: int) -> Record:
+def _diverged(run: PlannedRun, folder: RunFolder, *, n_labeled: int) -> Record:
     """That a run diverges is a result too: the paper says so of too many steps."""
     epochs = read_epochs(folder)
     outcome = replace(outcome_of(epochs, n_labeled=n_labeled), test_error=last_known(epochs, "test_error"))
     return make_record(
-        job.key,
-        job.experiment,
+        run.key,
+        run.experiment,
         outcome,
         epochs=epochs,
         provenance=folder.read_sealed(PROVENANCE),
         diverged_at_step=outcome.steps,
     )
-
-
-def steps_done(job: Job, places: Places) -> int:
-    """By the run's checkpoint; 0 where there is none."""
-    return checkpoint_step(RunFolder(places.runs / job.key.path).checkpoint)

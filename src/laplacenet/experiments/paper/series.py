@@ -91,6 +91,16 @@ class Series:
         return Spread(*mean_and_std(known), n=len(known)) if known else None
 
 
+def schedule(series: Series) -> str:
+    """n runs, steps, and whose splits: what must be known beside any mean."""
+    drawn = "" if series.split_source == "published" else ", drawn splits"
+    return f"n = {len(series.records)}, {steps_of(series)}{drawn}"
+
+
+def steps_of(series: Series) -> str:
+    return f"{series.base_steps:,} steps".replace(",", " ")
+
+
 class RecordBook:
     """All records, to be asked for by experiment.
 

@@ -5,18 +5,20 @@ seed and schedule are put in by whoever runs it.
 """
 
 from dataclasses import replace
+from typing import Any
 
-from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 PAPER_STEPS = 250_000
 TRAINING = {  # the paper's Table II; its text says 0.3 for the learning rate, its table and the authors' commands 0.03
-    "cifar10": TrainConfig(steps=PAPER_STEPS, batch_size=300, labeled_batch_size=48, lr=0.03, mixup_alpha=1.0),
-    "cifar100": TrainConfig(steps=PAPER_STEPS, batch_size=100, labeled_batch_size=50, lr=0.03, mixup_alpha=0.5),
-    "mini-imagenet": TrainConfig(steps=PAPER_STEPS, batch_size=100, labeled_batch_size=50, lr=0.1, mixup_alpha=0.5),
+    "cifar10": TrainConfig(steps=PAPER_STEPS, batch_size=300, labeled_batch_size=48, lr=0.03),
+    "cifar100": TrainConfig(steps=PAPER_STEPS, batch_size=100, labeled_batch_size=50, lr=0.03),
+    "mini-imagenet": TrainConfig(steps=PAPER_STEPS, batch_size=100, labeled_batch_size=50, lr=0.1),
 }
+MIXUP_ALPHA = {"cifar10": 1.0, "cifar100": 0.5, "mini-imagenet": 0.5}
 
 
 def laplacenet(dataset: str, n_labeled: int, model: str) -> Experiment:
@@ -28,6 +30,7 @@ def laplacenet(dataset: str, n_labeled: int, model: str) -> Experiment:
         data=DataConfig(name=dataset, n_labeled=n_labeled),
         model=ModelConfig(name=model),
         train=TRAINING[dataset],
+        method=LaplaceNetConfig(mixup_alpha=MIXUP_ALPHA[dataset]),
     )
 
 
@@ -36,13 +39,13 @@ def supervised(dataset: str, n_labeled: int, model: str) -> Experiment:
     nobody to label the rest."""
     experiment = laplacenet(dataset, n_labeled, model)
     name = f"{dataset}-{n_labeled}/{model}/supervised"
-    return replace(experiment, name=name, train=replace(experiment.train, label_source="none"))
+    return replace(with_method(experiment, "supervised"), name=name)
 
 
 def with_views(experiment: Experiment, n_views: int) -> Experiment:
-    if experiment.train.n_views == n_views:
+    if getattr(experiment.method, "n_views", None) == n_views:
         return experiment
-    return replace(_named(experiment, f"views-{n_views}"), train=replace(experiment.train, n_views=n_views))
+    return _with_setting(_named(experiment, f"views-{n_views}"), n_views=n_views)
 
 
 def without_randaugment(experiment: Experiment) -> Experiment:
@@ -56,21 +59,20 @@ def without_alignment(experiment: Experiment) -> Experiment:
 
 
 def without_mixup(experiment: Experiment) -> Experiment:
-    return replace(_named(experiment, "no-mixup"), train=replace(experiment.train, mixup_alpha=0.0))
+    return _with_setting(_named(experiment, "no-mixup"), mixup_alpha=0.0)
 
 
 def without_graph(experiment: Experiment) -> Experiment:
     """The network's own argmax as pseudo-labels; where there are no graph scores there is nothing to align."""
     return replace(
-        _named(experiment, "network-labels"),
-        train=replace(experiment.train, label_source="network"),
+        with_method(_named(experiment, "network-labels"), "network-labels"),
         graph=replace(experiment.graph, alignment_iterations=0),
     )
 
 
 def with_class_weighting(experiment: Experiment) -> Experiment:
     """Each image's loss weighted by the certainty of its label and the size of its class, after Iscen et al."""
-    return replace(_named(experiment, "class-weighting"), train=replace(experiment.train, class_weighting=True))
+    return _with_setting(_named(experiment, "class-weighting"), class_weighting=True)
 
 
 def with_scaled_batch(experiment: Experiment, factor: int) -> Experiment:
@@ -115,3 +117,7 @@ def on_split(
 
 def _named(experiment: Experiment, addition: str) -> Experiment:
     return replace(experiment, name=f"{experiment.name}-{addition}")
+
+
+def _with_setting(experiment: Experiment, **settings: Any) -> Experiment:
+    return replace(experiment, method=replace(experiment.method, **settings))

@@ -1,0 +1,228 @@
+"""How records decide a claim: a few comparisons, the same for all claims.
+
+Experiments are compared under one schedule, on the label splits that all were run on. A difference counts once it
+exceeds the noise: twice the standard error of a difference between two means of n runs, with the deviation of one run
+that the paper's tables show (0.25 points of error, 0.06 of invariance). What lies within the noise, or was not run,
+leaves the claim open; what was run is shown all the same.
+"""
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.paper.figure_two import METHODS
+from laplacenet.experiments.paper.series import (
+    Measure,
+    RecordBook,
+    Series,
+    Spread,
+    invariance_on_test,
+    invariance_on_train,
+    last_error,
+    schedule,
+    steps_of,
+)
+
+RUN_DEVIATION: dict[Measure, float] = {invariance_on_test: 0.06, invariance_on_train: 0.06}
+ERROR_DEVIATION = 0.25
+DIVERGED_BY = 5.0  # points above the base's error that count as diverged where the loss stays a number
+
+
+class Verdict(enum.StrEnum):
+    REPRODUCED = "reproduced"
+    DIRECTION = "direction confirmed at a shortened schedule"
+    NOT_RUN = "not yet run"
+    CONTRADICTED = "contradicted"
+
+
+@dataclass(frozen=True)
+class Finding:
+    verdict: Verdict
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The result of one comparison: whether it holds (None: open), and whether the schedule was the paper's."""
+
+    holds: bool | None
+    is_full: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """An experiment under the name it has in the evidence."""
+
+    name: str
+    experiment: Experiment
+
+
+Comparison = Callable[[RecordBook], Part]
+Value = Callable[..., float]
+Bounds = Callable[[float], tuple[float, float]]
+MISSING = Part(None, is_full=False, text="")
+
+
+def decide(parts: Sequence[Part]) -> Finding:
+    """All of a claim's parts must hold; one that fails contradicts it."""
+    evidence = "; ".join(part.text for part in parts if part.text) or "no run recorded"
+    failed = [part for part in parts if part.holds is False]
+    if failed:
+        where = "" if any(part.is_full for part in failed) else "at a shortened schedule: "
+        return Finding(Verdict.CONTRADICTED, where + evidence)
+    if any(part.holds is None for part in parts):
+        is_undecided = all(part.text for part in parts)
+        so_far = "undecided: " if is_undecided else "so far: " if any(part.text for part in parts) else ""
+        return Finding(Verdict.NOT_RUN, so_far + evidence)
+    return Finding(Verdict.REPRODUCED if all(part.is_full for part in parts) else Verdict.DIRECTION, evidence)
+
+
+def holds_between(value: float, low: float, high: float) -> bool | None:
+    """From `high` on it holds, below `low` it does not; between them it is open."""
+    return True if value >= high else False if value < low else None
+
+
+def gap(first: float, second: float) -> float:
+    return first - second
+
+
+def likeness(first: float, second: float) -> float:
+    """0 for equal values, falling with their distance."""
+    return -abs(first - second)
+
+
+def beyond_noise(noise: float) -> tuple[float, float]:
+    return -noise, noise
+
+
+def at_least(bound: float) -> Bounds:
+    return lambda noise: (bound, bound)
+
+
+def means(
+    *named: Named, value: Value = gap, bounds: Bounds = beyond_noise, measure: Measure = last_error, what: str = ""
+) -> Comparison:
+    """A value made of the experiments' means, under the best schedule that gives every one a number."""
+
+    def compare(book: RecordBook) -> Part:
+        found = []
+        for together in book.together([one.experiment for one in named]):
+            spreads = [spread for series in together if (spread := series.spread(measure)) is not None]
+            if len(spreads) == len(named):
+                found.append((together[0], spreads))
+        if not found:
+            return MISSING
+        best, spreads = found[0]
+        deviation = RUN_DEVIATION.get(measure, ERROR_DEVIATION)
+        noise = 2 * deviation * math.sqrt(2 / min(spread.n for spread in spreads))
+        holds = holds_between(value(*(spread.mean for spread in spreads)), *bounds(noise))
+        note = f", within the noise of {noise:.2f}" if holds is None and bounds is beyond_noise else ""
+        return Part(holds, best.is_full, f"{what}{_evidence(named, found, note)}")
+
+    return compare
+
+
+def _evidence(named: Sequence[Named], found: Sequence[tuple[Series, list[Spread]]], note: str) -> str:
+    """The means; where the paper's schedule is missing, the shorter ones show where they are going."""
+    (best, spreads), *others = found
+    shown = ", ".join(f"{one.name} {spread.mean:.2f}" for one, spread in zip(named, spreads, strict=True))
+    earlier = "".join(
+        f"; {', '.join(f'{spread.mean:.2f}' for spread in spreads)} with {steps_of(series)}"
+        for series, spreads in others
+        if not best.is_full and series.split_source == best.split_source
+    )
+    return f"{shown} ({schedule(best)}{note}{earlier})"
+
+
+def against(
+    one: Named, theirs: str, accepts: Callable[[float], bool], *, measure: Measure = last_error, needs_full: bool = True
+) -> Comparison:
+    """Ours beside a published number; unless the full schedule is needed, a shorter one may already suffice."""
+
+    def compare(book: RecordBook) -> Part:
+        for series in book.series(one.experiment):
+            if (spread := series.spread(measure)) is not None:
+                is_accepted = accepts(spread.mean)
+                is_decided = series.is_full or (is_accepted and not needs_full)
+                note = "" if is_decided else ", too few to tell"
+                text = f"{one.name}ours {spread}, {theirs} ({schedule(series)}{note})"
+                return Part(is_accepted if is_decided else None, series.is_full, text)
+        return MISSING
+
+    return compare
+
+
+def times(*variants: str, value: Value, low: float, high: float) -> Comparison:
+    """A value made of shares of the baseline's time for equally many steps, measured in one process."""
+
+    def compare(book: RecordBook) -> Part:
+        epochs = book.epochs
+        shares = [] if epochs is None else [epochs.relative(variant) for variant in variants]
+        known = [share for share in shares if share is not None]
+        if epochs is None or len(known) < len(variants):
+            return MISSING
+        text = ", ".join(f"{variant} {share:.2f}" for variant, share in zip(variants, known, strict=True))
+        origin = f"of the baseline's time (in one process, {epochs.machine})"
+        return Part(holds_between(value(*known), low, high), is_full=True, text=f"{text} {origin}")
+
+    return compare
+
+
+def diverges(longer: Named, base: Named) -> Comparison:
+    """A loss that is lost, or an error far above the base's."""
+    by_error = means(longer, base, bounds=lambda noise: (0.0, DIVERGED_BY))
+
+    def compare(book: RecordBook) -> Part:
+        for series, _ in book.together([longer.experiment, base.experiment])[:1]:
+            if series.n_diverged:
+                return Part(True, series.is_full, f"{longer.name}: {_n_diverged(series)}")
+        return by_error(book)
+
+    return compare
+
+
+def stays_finite(experiment: Experiment) -> Comparison:
+    def compare(book: RecordBook) -> Part:
+        for series in book.series(experiment)[:1]:
+            return Part(series.n_diverged == 0, series.is_full, _n_diverged(series))
+        return MISSING
+
+    return compare
+
+
+def _n_diverged(series: Series) -> str:
+    return f"{series.n_diverged} of {len(series.records)} runs diverged ({schedule(series)})"
+
+
+def labels_improve(experiment: Experiment) -> Comparison:
+    """The accuracy of the first pseudo-labels of a run against that of its last."""
+
+    def compare(book: RecordBook) -> Part:
+        for series in book.series(experiment):
+            curves = [
+                [point.pseudo_label_accuracy for point in record.curve if point.pseudo_label_accuracy is not None]
+                for record in series.records
+            ]
+            ends = [(curve[0], curve[-1]) for curve in curves if len(curve) > 1]
+            if ends:
+                first, last = (100 * sum(values) / len(ends) for values in zip(*ends, strict=True))
+                text = f"right at first {first:.2f} %, at last {last:.2f} % ({schedule(series)})"
+                return Part(last > first, series.is_full, text)
+        return MISSING
+
+    return compare
+
+
+def moons_differ(book: RecordBook) -> Part:
+    """The graph ahead of the network on two moons, by more than twice the standard error over the seeds."""
+    if book.moons is None:
+        return MISSING
+    n = len(book.moons.runs)
+    ahead, deviation = book.moons.advantage()
+    noise = 0.0 if deviation is None else 2 * deviation / math.sqrt(n)
+    shown = ", ".join(f"{method} {book.moons.spread(method)[0]:.1f} %" for method in METHODS)
+    holds = None if abs(ahead) <= noise else ahead > 0
+    return Part(holds, is_full=True, text=f"test accuracy {shown} (n = {n})")

@@ -1,0 +1,94 @@
+"""Vectors of pictures that were embedded before, kept on disk.
+
+A picture is known by its path, size and modification time; a network by its name, its weights' fingerprint, its pixels
+and the version of the preprocessing. Each run adds files and changes none. A file is named after the SHA-256 of its
+content, so that one that a crash or the disk has damaged is found and left out.
+"""
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from laplacenet.models.features.network import FeatureNetwork
+from laplacenet.runtime import write_whole
+
+FOLDER_VARIABLE = "LAPLACENET_CACHE"
+PREPROCESSING = 1  # raise it whenever the same file would give other pixels
+SUFFIX = ".vectors"
+KEY_BYTES = 20
+
+
+def cache_folder() -> Path:
+    """The environment variable LAPLACENET_CACHE, or `laplacenet` in the user's cache folder of this platform."""
+    if told := os.environ.get(FOLDER_VARIABLE):
+        return Path(told)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "laplacenet"
+
+
+def picture_key(path: Path) -> bytes | None:
+    """What tells this state of the file from any other; None where it cannot be looked at."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    told = f"{status.st_size} {status.st_mtime_ns} ".encode() + os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay
+    return hashlib.sha256(told).digest()[:KEY_BYTES]
+
+
+class VectorCache:
+    """The vectors of one network."""
+
+    def __init__(self, root: Path, network: FeatureNetwork) -> None:
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", Path(network.name).name).strip("-.")
+        precision = "bf16" if network.device.type == "cuda" else "fp32"
+        told = f"{name}-{network.fingerprint[:16]}-{network.pixels}px-{precision}-v{PREPROCESSING}"
+        self.folder = root / "features" / told
+        self.n_features = network.n_features
+
+    def find(self, keys: Sequence[bytes | None]) -> dict[int, Float32[Tensor, " d"]]:
+        """The vector of each position whose picture is known."""
+        positions: dict[bytes, list[int]] = {}
+        for position, key in enumerate(keys):
+            if key is not None:
+                positions.setdefault(key, []).append(position)
+        found: dict[int, Tensor] = {}
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")) if positions else []:
+            for key, vector in self._read(path):
+                found |= dict.fromkeys(positions.get(key, []), vector)
+        return found
+
+    def add(self, keys: Sequence[bytes], vectors: Float32[Tensor, "n d"]) -> None:
+        table = torch.from_numpy(np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES).copy())
+        content = save_tensors({"keys": table, "vectors": vectors.contiguous()})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / f"{hashlib.sha256(content).hexdigest()}{SUFFIX}", content)
+
+    def _read(self, path: Path) -> list[tuple[bytes, Float32[Tensor, " d"]]]:
+        try:
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() != path.stem:
+                return []
+            tensors = load_tensors(content)
+            keys, vectors = tensors["keys"].numpy(), tensors["vectors"]
+        except (OSError, SafetensorError, KeyError):
+            return []
+        if vectors.shape != (len(keys), self.n_features):
+            return []
+        return [(key.tobytes(), vector) for key, vector in zip(keys, vectors, strict=True)]

@@ -1,0 +1,136 @@
+"""Picture files → vectors, in one streaming pass.
+
+On a CPU each thread decodes a few pictures and embeds them, so that decoding and arithmetic overlap by themselves and
+nothing waits in a queue. On a GPU the threads only decode. Never more than `BYTES_AHEAD` of decoded pictures are held.
+What is done is put into the cache every few hundred pictures, so that an interrupted run goes on where it stopped.
+"""
+
+import os
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float32, UInt8
+from torch import Tensor
+
+from laplacenet.data.decoding import decode
+from laplacenet.data.files import reason_of
+from laplacenet.models.features.cache import VectorCache, picture_key
+from laplacenet.models.features.network import FeatureNetwork
+from laplacenet.runtime import Monitor, NullMonitor
+
+BYTES_AHEAD = 1 << 28
+PICTURES_PER_SAVE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """A row for each picture that could be read, which of the paths they are, and why the others could not.
+
+    `n_cached` of the rows came from the cache.
+    """
+
+    vectors: Float32[Tensor, "n d"]
+    kept: tuple[int, ...]
+    failures: dict[int, str]
+    n_cached: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Some pictures as they come out of a thread; on a CPU with their vectors already."""
+
+    positions: list[int]
+    failures: dict[int, str]
+    pictures: UInt8[Tensor, "n 3 h w"] | None = None
+    vectors: Float32[Tensor, "n d"] | None = None
+
+
+def embed_pictures(
+    paths: Sequence[Path], features: FeatureNetwork, *, cache: Path | None = None, monitor: Monitor | None = None
+) -> Embeddings:
+    """The vectors of these picture files; those in the cache cost nothing.
+
+    The monitor advances by one for each file. When it asks to stop, what is done is saved and KeyboardInterrupt raised.
+    """
+    monitor = monitor or NullMonitor()
+    keys = [picture_key(path) for path in paths] if cache is not None else [None] * len(paths)
+    store = None if cache is None else VectorCache(cache, features)
+    rows = {} if store is None else store.find(keys)
+    n_cached, failures = len(rows), dict[int, str]()
+    monitor.advance(n_cached)
+    missing = [position for position in range(len(paths)) if position not in rows]
+    unsaved: list[int] = []
+
+    def save() -> None:
+        known = [(key, rows[position]) for position in unsaved if (key := keys[position]) is not None]
+        if store is not None and known:
+            store.add([key for key, _ in known], torch.stack([row for _, row in known]))
+        unsaved.clear()
+
+    try:
+        for batch in _stream(paths, missing, features):
+            failures |= batch.failures
+            if batch.vectors is not None:
+                rows |= dict(zip(batch.positions, batch.vectors, strict=True))
+                unsaved += batch.positions
+            monitor.advance(len(batch.positions) + len(batch.failures))
+            if len(unsaved) >= PICTURES_PER_SAVE:
+                save()
+            if monitor.should_stop:
+                raise KeyboardInterrupt
+    finally:
+        save()
+    kept = tuple(sorted(rows))
+    vectors = torch.stack([rows[position] for position in kept]) if kept else torch.empty(0, features.n_features)
+    return Embeddings(vectors, kept, failures, n_cached)
+
+
+def _stream(paths: Sequence[Path], positions: Sequence[int], features: FeatureNetwork) -> Iterator[_Batch]:
+    """The pictures at these positions, in batches and in order, a bounded number of batches ahead of the reader."""
+    size = features.batch_size
+    batches = [list(positions[start : start + size]) for start in range(0, len(positions), size)]
+    is_on_cpu = features.device.type == "cpu"
+    n_torch, n_threads = torch.get_num_threads(), torch.get_num_threads() if is_on_cpu else os.cpu_count() or 1
+    n_ahead = max(1, min(4 * n_threads, BYTES_AHEAD // (size * 3 * features.pixels**2)))
+    waiting: deque[Future[_Batch]] = deque()
+
+    def work(batch: list[int]) -> _Batch:
+        decoded = _decode_batch(paths, batch, features.pixels)
+        return _embed_batch(decoded, features) if is_on_cpu else decoded
+
+    pool = ThreadPoolExecutor(min(n_threads, n_ahead), initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        # Pillow's warnings about odd metadata are of no use to the reader
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for batch in batches:
+                waiting.append(pool.submit(work, batch))
+                if len(waiting) >= n_ahead:
+                    yield _embed_batch(waiting.popleft().result(), features)
+            while waiting:
+                yield _embed_batch(waiting.popleft().result(), features)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(n_torch)  # the last number set anywhere is what later threads begin with
+
+
+def _decode_batch(paths: Sequence[Path], positions: list[int], pixels: int) -> _Batch:
+    pictures, kept, failures = [], [], {}
+    for position in positions:
+        try:
+            pictures.append(torch.from_numpy(decode(paths[position], size=pixels)).permute(2, 0, 1))
+            kept.append(position)
+        except Exception as error:  # decoders of damaged files fail in many ways; each is the file's fault
+            failures[position] = reason_of(error)
+    return _Batch(kept, failures, pictures=torch.stack(pictures) if pictures else None)
+
+
+def _embed_batch(batch: _Batch, features: FeatureNetwork) -> _Batch:
+    if batch.pictures is None:
+        return batch
+    return _Batch(batch.positions, batch.failures, vectors=features.embed(batch.pictures))

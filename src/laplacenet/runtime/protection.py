@@ -1,0 +1,41 @@
+"""What a command reads is never what it writes over: refused before a byte is touched."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.run_folder import EXPERIMENT, EXPORTS, RUN_FILES
+
+
+def require_apart(folder: Path, inputs: Iterable[Path | str | None]) -> None:
+    """Refuse a folder to write to that holds one of the inputs, is one, or lies inside one."""
+    for path in _given(inputs):
+        if _is_inside(path, folder):
+            raise InputError(
+                f"{path}: lies inside the folder to write to, {folder}, where it could be lost; choose another --out"
+            )
+        if path.is_dir() and _is_inside(folder, path):
+            raise InputError(f"--out {folder}: lies inside {path}, which is read; choose one outside of it")
+
+
+def require_no_input(file: Path, inputs: Iterable[Path | str | None]) -> None:
+    """Refuse a file to write that is one of the inputs, or one of the files that make up a run."""
+    for path in _given(inputs):
+        if _is_same(file, path):
+            raise InputError(f"--out {file}: is one of the inputs; choose another name")
+    if file.name in set(RUN_FILES) - set(EXPORTS) and (file.parent / EXPERIMENT).is_file():
+        raise InputError(f"--out {file}: belongs to the run in {file.parent}; choose another name")
+
+
+def _given(inputs: Iterable[Path | str | None]) -> list[Path]:
+    return [path for path in (Path(given).expanduser() for given in inputs if given) if path.exists()]
+
+
+def _is_inside(inner: Path, outer: Path) -> bool:
+    """Or the same."""
+    return inner.resolve().is_relative_to(outer.resolve())
+
+
+def _is_same(a: Path, b: Path) -> bool:
+    """By whatever name: a link to a file is that file."""
+    return a.resolve() == b.resolve() or (a.exists() and b.exists() and a.samefile(b))

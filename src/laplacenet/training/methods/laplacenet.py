@@ -1,0 +1,193 @@
+"""LaplaceNet: Algorithm 2."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from laplacenet.augment import ViewParameters
+from laplacenet.graph import PseudoLabels, pseudo_label
+from laplacenet.models import Inference, Network
+from laplacenet.runtime import stream
+from laplacenet.training.averages import StudentAndTeacher
+from laplacenet.training.guards import mean_cosine, require_finite
+from laplacenet.training.method import Batch, EpochPlan
+from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
+from laplacenet.training.objective import (
+    mix,
+    mixed_cross_entropy,
+    mixed_weighted_cross_entropy,
+    sample_mix_weights,
+    sample_partners,
+)
+from laplacenet.training.views import views_of_all
+from laplacenet.training.weighting import iscen_weights
+
+PARTNERS, MIX_WEIGHT, WEIGHTS = "partners", "mix_weight", "weights"
+
+
+@dataclass(frozen=True)
+class MixUpConfig(MethodConfig):
+    """`n_views` strong views of each image in a step; `mixup_alpha=0` is training without MixUp."""
+
+    n_views: int = 3
+    mixup_alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        self.require(1 <= self.n_views <= 1000, "n_views", "lie between 1 and 1000")
+        self.require(0 <= self.mixup_alpha < float("inf"), "mixup_alpha", "not be negative or infinite")
+
+
+@dataclass(frozen=True)
+class PseudoLabelConfig(MixUpConfig):
+    """The supervised start counts as steps and takes at most a fifth of them.
+
+    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful. With an `ema_decay`
+    the features that are labeled, and the network that is judged, are those of a moving average of the weights.
+    """
+
+    supervised_passes: int = 100
+    class_weighting: bool = False
+    ema_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(self.supervised_passes >= 0, "supervised_passes", "not be negative")
+        self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
+
+
+@dataclass(frozen=True)
+class LaplaceNetConfig(PseudoLabelConfig):
+    """The paper's column for CIFAR-100."""
+
+    name: str = "laplacenet"
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """An epoch's pseudo-labels. `mean_cosine` is that between the features; near 1 they have collapsed."""
+
+    pseudo_labels: PseudoLabels
+    mean_cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class MixUpTraining(BaseMethod):
+    """One plain cross-entropy over several strong views of each image, under MixUp."""
+
+    config: MixUpConfig
+
+    def draw_views(
+        self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
+    ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
+        return views_of_all(
+            self.views, n_steps, n_views=self.config.n_views, n_labeled=n_labeled, n_unlabeled=n_unlabeled, rng=rng
+        )
+
+    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
+        rng = stream(self.problem.seed, "mixup", first_step)
+        return {
+            PARTNERS: sample_partners(n_steps, batch_size, rng),
+            MIX_WEIGHT: sample_mix_weights(n_steps, self.config.mixup_alpha, rng),
+        }
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        """L_ssl (and L_sup): all views in one forward pass, batch statistics over all of them."""
+        targets, partners, mix_weight = batch.tables[TARGETS], batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
+        views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
+        mixed = mix(views, partners, mix_weight)
+        logits = learner(mixed.flatten(0, 1)).float().reshape(*mixed.shape[:2], -1)
+        if WEIGHTS not in batch.tables:
+            return mixed_cross_entropy(logits, targets, partners, mix_weight)
+        weights = batch.tables[WEIGHTS]
+        return mixed_weighted_cross_entropy(logits, targets, partners, mix_weight=mix_weight, weights=weights)
+
+    @property
+    def supervised_batch_size(self) -> int:
+        """Batch normalization needs two values: a label that is alone, in one view, comes twice."""
+        least = 2 if self.config.n_views == 1 else 1
+        return max(least, min(self.train.batch_size, len(self.problem.labeled)))
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoLabeling(MixUpTraining):
+    """First the labeled inputs alone, then epochs over all of them; before each, `label` labels every input."""
+
+    config: PseudoLabelConfig
+
+    def learner(self, network: Network) -> nn.Module:
+        return StudentAndTeacher(network) if self.config.ema_decay else network
+
+    def judged(self, learner: nn.Module) -> Network:
+        return learner.teacher if isinstance(learner, StudentAndTeacher) else super().judged(learner)
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        return super().loss(learner.student if isinstance(learner, StudentAndTeacher) else learner, batch)
+
+    def after_step(self, learner: nn.Module, batch: Batch) -> None:
+        if isinstance(learner, StudentAndTeacher):
+            learner.average(self.config.ema_decay)
+
+    @property
+    def wanted_supervised_steps(self) -> int:
+        n_labeled = len(self.problem.labeled)
+        return self.config.supervised_passes * max(1, n_labeled // min(self.train.batch_size, n_labeled))
+
+    @property
+    def supervised_steps(self) -> int:
+        """At most a fifth of all; with nothing left to label, every step is supervised."""
+        if not len(self.problem.unlabeled):
+            return self.steps
+        return min(self.wanted_supervised_steps, self.steps // 5)
+
+    def notes(self) -> list[str]:
+        if self.wanted_supervised_steps <= self.supervised_steps:
+            return []
+        return [
+            f"the supervised start is cut from {self.wanted_supervised_steps} to {self.supervised_steps} steps,"
+            f" a fifth of the {self.steps} in all"
+        ]
+
+    def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
+        """Lines 8 to 13 of Algorithm 2 (before them, a piece of the supervised start as long as an epoch)."""
+        if first_step < self.supervised_steps:
+            n_steps = min(self.epoch_steps(len(self.problem.unlabeled)), self.supervised_steps - first_step)
+            tables = {TARGETS: self.problem.labels}
+            if self.config.class_weighting:
+                tables[WEIGHTS] = torch.ones(len(self.problem.labels))
+            return EpochPlan(index, SUPERVISED, first_step, n_steps, NOTHING, tables)
+        inference = self.inference(learner)
+        features = inference.embed(inputs)
+        require_finite(features, what="features", step=first_step)
+        pseudo_labels = self.label(inference, features)
+        is_drawable = (self.problem.labels < 0) & ~pseudo_labels.unreachable.cpu()
+        rows = torch.nonzero(is_drawable).flatten().numpy()
+        n_steps = min(self.epoch_steps(len(rows)), self.steps - first_step)
+        phase = SEMI_SUPERVISED if len(rows) else SUPERVISED  # no label reaches anything: none is invented
+        tables, report = self.tables(pseudo_labels), LabelReport(pseudo_labels, mean_cosine(features))
+        return EpochPlan(index, phase, first_step, n_steps, self.shuffled(rows, index), tables, report)
+
+    def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
+        raise NotImplementedError
+
+    def tables(self, pseudo_labels: PseudoLabels) -> dict[str, Tensor]:
+        tables = {TARGETS: pseudo_labels.labels}
+        if self.config.class_weighting:
+            tables[WEIGHTS] = iscen_weights(pseudo_labels, self.problem.labels, n_classes=self.n_classes)
+        return tables
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceNet(PseudoLabeling):
+    """Before each epoch a graph over the network's embeddings spreads the given labels to every input."""
+
+    config: LaplaceNetConfig
+
+    summary: ClassVar[str] = "graph pseudo-labels, several strong views of each image, MixUp"
+    source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
+
+    def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
+        return pseudo_label(features, self.problem.labels, self.graph, n_classes=self.n_classes)

@@ -1,0 +1,42 @@
+"""Network pseudo-labels: the paper's comparison, LaplaceNet's training without its graph."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from laplacenet.graph import PseudoLabels
+from laplacenet.models import Inference
+from laplacenet.training.methods.laplacenet import PseudoLabelConfig, PseudoLabeling
+
+
+@dataclass(frozen=True)
+class NetworkLabelsConfig(PseudoLabelConfig):
+    """LaplaceNet's settings but those of the graph."""
+
+    name: str = "network-labels"
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLabels(PseudoLabeling):
+    """ŷ_i = argmax f(x_i) before each epoch; given labels are kept."""
+
+    config: NetworkLabelsConfig
+
+    summary: ClassVar[str] = "LaplaceNet's training with the network's own argmax as pseudo-labels"
+    source: ClassVar[str] = "the comparison in LaplaceNet's Figure 3; Lee, Pseudo-Label, 2013"
+
+    @torch.no_grad()
+    def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
+        scores = inference.network.head(features).softmax(dim=1)
+        given = self.problem.labels.to(scores.device)
+        return PseudoLabels(
+            labels=torch.where(given >= 0, given, scores.argmax(dim=1)),
+            scores=scores,
+            unreachable=torch.zeros(len(given), dtype=torch.bool, device=scores.device),
+            n_iterations=0,
+            is_converged=True,
+            recall=None,
+        )

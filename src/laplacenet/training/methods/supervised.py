@@ -1,0 +1,31 @@
+"""The supervised baseline: the labeled images alone, with LaplaceNet's views and MixUp."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from laplacenet.training.method import EpochPlan
+from laplacenet.training.methods.base import NOTHING, SUPERVISED, TARGETS
+from laplacenet.training.methods.laplacenet import MixUpConfig, MixUpTraining
+
+
+@dataclass(frozen=True)
+class SupervisedConfig(MixUpConfig):
+    """The views and the MixUp of LaplaceNet."""
+
+    name: str = "supervised"
+
+
+@dataclass(frozen=True, eq=False)
+class Supervised(MixUpTraining):
+    """L_sup at every step. An epoch is as long as one over the unlabeled images, so that both are judged alike."""
+
+    config: SupervisedConfig
+
+    summary: ClassVar[str] = "the labeled images alone; the baseline of every comparison"
+    source: ClassVar[str] = "the supervised rows of LaplaceNet's tables"
+
+    def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
+        n_steps = min(self.epoch_steps(len(self.problem.unlabeled)), self.steps - first_step)
+        return EpochPlan(index, SUPERVISED, first_step, n_steps, NOTHING, {TARGETS: self.problem.labels})

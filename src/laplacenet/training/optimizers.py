@@ -1,0 +1,80 @@
+"""Optimizers whose state is tensors that exist from the start, so that a step can be captured, saved and resumed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from laplacenet.training.config import TrainConfig
+
+
+def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> torch.optim.SGD:
+    """SGD with Nesterov momentum; the learning rate is a tensor, so that a captured step can be given another.
+
+    Momentum begins as zeros rather than as the first gradient: the first update is the same, and its memory is fixed.
+    `groups` are parameter groups in torch's form; `lr_scale` in one multiplies the learning rate.
+    """
+    device = next(learner.parameters()).device
+    optimizer = torch.optim.SGD(
+        _groups(learner, groups, config, device),
+        lr=torch.tensor(config.lr, device=device),
+        momentum=config.momentum,
+        nesterov=config.momentum > 0,
+        weight_decay=config.weight_decay,
+        fused=device.type == "cuda",
+    )
+    for parameter in _parameters(optimizer):
+        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
+
+
+def adamw(
+    learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None
+) -> torch.optim.AdamW:
+    """Adam with decoupled weight decay and the usual betas, ready to be captured on a GPU."""
+    device = next(learner.parameters()).device
+    is_gpu = device.type == "cuda"
+    optimizer = torch.optim.AdamW(
+        _groups(learner, groups, config, device),
+        lr=torch.tensor(config.lr, device=device),
+        weight_decay=config.weight_decay,
+        foreach=False,
+        fused=is_gpu,
+        capturable=is_gpu,
+    )
+    for parameter in _parameters(optimizer):
+        optimizer.state[parameter] |= {
+            "step": torch.zeros((), device=device),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+    return optimizer
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, lr: Tensor) -> None:
+    """Into the tensors that the optimizer holds: nothing here waits for the device."""
+    for group in optimizer.param_groups:
+        group["lr"].copy_(lr * group["lr_scale"] if "lr_scale" in group else lr)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, learner: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's state by parameter and kind, such as `head.weight/momentum_buffer`."""
+    return {
+        f"{name}/{kind}": value
+        for name, parameter in learner.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def _groups(
+    learner: nn.Module, groups: Iterable[dict[str, Any]] | None, config: TrainConfig, device: torch.device
+) -> list[dict[str, Any]]:
+    """Each group has a learning rate of its own to be filled."""
+    trained = [parameter for parameter in learner.parameters() if parameter.requires_grad]
+    return [{"lr": torch.tensor(config.lr, device=device), **group} for group in groups or [{"params": trained}]]
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

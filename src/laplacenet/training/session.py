@@ -1,0 +1,88 @@
+"""Training that can be interrupted: every epoch is recorded and, now and then, everything is saved."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from laplacenet.runtime import Monitor, RunFolder
+from laplacenet.training.checkpoint import checkpoint_records, load_checkpoint, save_checkpoint
+from laplacenet.training.guards import evenly_spread, require_finite
+from laplacenet.training.loop import Epoch, Position, Run, train
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds: the mean of a step, compilation and capture in this epoch, and all of the run so far."""
+
+    step_s: float
+    compile_s: float
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Session(Generic[Record]):
+    """One stretch of a run: from its start or a checkpoint to its end or an interruption.
+
+    `record` makes the line of an epoch (a dataclass with `to_json`), which joins the folder's epochs. `checkpoint` is
+    where this run is saved; it holds the folder's lines too, so that a resumed run drops those that came later.
+    """
+
+    run: Run
+    folder: RunFolder
+    checkpoint: Path
+    identity: dict[str, Any]
+    record: Callable[[Epoch, Times], Record]
+
+    def begin(self) -> Position:
+        """A fresh run; saved at once, so that what has begun can be resumed."""
+        start = Position()
+        save_checkpoint(self.checkpoint, self.run.learner, start, identity=self.identity)
+        return start
+
+    def resume(self) -> Position:
+        """Load the checkpoint into the learner, and put back the records as they were then."""
+        start = load_checkpoint(self.checkpoint, self.run.learner, identity=self.identity)
+        self.folder.restore_epoch_lines(checkpoint_records(self.checkpoint))
+        return start
+
+    def epochs(self, start: Position, monitor: Monitor) -> Iterator[tuple[Position, Record]]:
+        """Yields every epoch once it is recorded; a checkpoint is left whenever it stops."""
+        elapsed_before_s = max((line["elapsed_s"] for line in self.folder.epochs()), default=0.0)
+        started_at = saved_at = time.perf_counter()
+        position, saved, compile_s = start, start, 0.0
+        for epoch, epoch_s in _timed(train(self.run, start=start, monitor=monitor)):
+            position = epoch.position
+            compiled_s, compile_s = epoch.compile_s - compile_s, epoch.compile_s
+            if epoch.n_steps:
+                step_s = (epoch_s - epoch.label_s - compiled_s) / epoch.n_steps
+                elapsed_s = elapsed_before_s + time.perf_counter() - started_at
+                record: Any = self.record(epoch, Times(step_s, compiled_s, elapsed_s))
+                self.folder.append_epoch(record.to_json())
+            if time.perf_counter() - saved_at >= self.run.execution.checkpoint_every_s:
+                self.save(position)
+                saved, saved_at = position, time.perf_counter()
+            if epoch.n_steps:
+                yield position, record
+        if position is not saved:
+            self.save(position)
+
+    def save(self, position: Position) -> None:
+        """A checkpoint, unless outputs are no longer finite: then the one before stays the last good one."""
+        outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
+        require_finite(outputs, what="outputs", step=position.step)
+        lines = self.folder.epoch_lines()
+        save_checkpoint(self.checkpoint, self.run.learner, position, identity=self.identity, records=lines)
+
+
+def _timed(epochs: Iterator[Epoch]) -> Iterator[tuple[Epoch, float]]:
+    """Each epoch with the seconds it took, without what its receiver does with it."""
+    while True:
+        started_at = time.perf_counter()
+        epoch = next(epochs, None)
+        if epoch is None:
+            return
+        yield epoch, time.perf_counter() - started_at

@@ -1,0 +1,128 @@
+"""Picture files become vectors in one pass, and are embedded once."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from laplacenet.data.decoding import decode
+from laplacenet.models.features import FeatureNetwork
+from laplacenet.models.features.cache import VectorCache, cache_folder
+from laplacenet.models.features.embedding import embed_pictures
+
+
+def means(pictures: Tensor) -> Tensor:
+    return pictures.mean(dim=(2, 3))
+
+
+def tiny_network(fingerprint: str = "f" * 64, pixels: int = 8) -> FeatureNetwork:
+    """The mean of each channel."""
+    return FeatureNetwork(
+        "tiny", 3, pixels, fingerprint, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), trunk=means, device=torch.device("cpu")
+    )
+
+
+class Counter:
+    """Counts, and asks to stop after so many."""
+
+    def __init__(self, stop_after: int = 10**9) -> None:
+        self.n, self.stop_after = 0, stop_after
+
+    @property
+    def should_stop(self) -> bool:
+        return self.n >= self.stop_after
+
+    def advance(self, n: int) -> None:
+        self.n += n
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    rng = np.random.default_rng(0)
+    (tmp_path / "pictures").mkdir()
+    found = [tmp_path / "pictures" / f"{i}.png" for i in range(11)]
+    for path in found:
+        Image.fromarray(rng.integers(0, 256, (10, 12, 3), dtype=np.uint8)).save(path)
+    return found
+
+
+def test_each_row_is_the_picture_of_its_path(paths: list[Path]) -> None:
+    found = embed_pictures(paths, tiny_network())
+    expected = [torch.from_numpy(decode(path, size=8)).float().mean(dim=(0, 1)) for path in paths]
+    torch.testing.assert_close(found.vectors, torch.stack(expected))
+    assert found.kept == tuple(range(11))
+    assert found.n_cached == 0
+
+
+def test_pictures_that_cannot_be_read_are_left_out_and_named(paths: list[Path]) -> None:
+    paths[3].write_bytes(b"no picture")
+    paths[10].unlink()
+    counter = Counter()
+    found = embed_pictures(paths, tiny_network(), monitor=counter)
+    assert found.kept == (0, 1, 2, 4, 5, 6, 7, 8, 9)
+    assert set(found.failures) == {3, 10}
+    assert len(found.vectors) == 9
+    assert counter.n == 11
+
+
+def test_a_second_run_embeds_nothing(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    monkeypatch.setattr("laplacenet.models.features.embedding.decode", None)
+    counter = Counter()
+    second = embed_pictures(paths, tiny_network(), cache=tmp_path / "cache", monitor=counter)
+    assert torch.equal(first.vectors, second.vectors)
+    assert second.n_cached == counter.n == 11
+
+
+def test_only_a_changed_picture_is_embedded_again(paths: list[Path], tmp_path: Path) -> None:
+    embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(paths[4])
+    os.utime(paths[4], ns=(1, 1))
+    found = embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    assert found.n_cached == 10
+    assert found.vectors[4].tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("other", [tiny_network("e" * 64), tiny_network(pixels=9)])
+def test_another_network_or_size_shares_nothing(paths: list[Path], tmp_path: Path, other: FeatureNetwork) -> None:
+    embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    assert embed_pictures(paths, other, cache=tmp_path / "cache").n_cached == 0
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(paths: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        embed_pictures(paths, tiny_network(), cache=tmp_path / "cache", monitor=Counter(stop_after=4))
+    found = embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    assert 4 <= found.n_cached < 11
+    assert torch.equal(found.vectors, embed_pictures(paths, tiny_network()).vectors)
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:-1] + b"?", lambda _: b""])
+def test_a_damaged_file_of_the_cache_is_left_out(paths: list[Path], tmp_path: Path, damage) -> None:
+    embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    for path in VectorCache(tmp_path / "cache", tiny_network()).folder.iterdir():
+        path.write_bytes(damage(path.read_bytes()))
+    found = embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
+    assert found.n_cached == 0
+    assert len(found.vectors) == 11
+
+
+def test_no_picture_gives_no_row() -> None:
+    assert embed_pictures([], tiny_network()).vectors.shape == (0, 3)
+
+
+def test_threads_are_given_back(paths: list[Path]) -> None:
+    before = torch.get_num_threads()
+    embed_pictures(paths, tiny_network())
+    assert torch.get_num_threads() == before
+
+
+def test_the_variable_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("LAPLACENET_CACHE")
+    assert cache_folder().name == "laplacenet"
