@@ -21,6 +21,7 @@ import laplacenet
 from laplacenet.cli.bench import bench
 from laplacenet.cli.data import data
 from laplacenet.cli.demo import demo
+from laplacenet.cli.embed import embed
 from laplacenet.cli.evaluate import evaluate
 from laplacenet.cli.export import export
 from laplacenet.cli.label import label
@@ -46,7 +47,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, label, train, methods, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
+for command in (
+    demo,
+    label,
+    embed,
+    train,
+    methods,
+    next_to_label,
+    evaluate,
+    predict,
+    export,
+    data,
+    reproduce,
+    report,
+    bench,
+):
     app.command()(command)
 
 

@@ -289,7 +289,8 @@ def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, "
         shares[is_present] = (shrunk_shares(present) + seen) / 2
     # half a label's share: a share of zero would be a belief that the class is empty
     shares[is_present] = np.maximum(shares[is_present], 0.5 / (n_given + n_present))
-    return shares / shares.sum()
+    shares /= shares.sum()
+    return shares
 
 
 def too_even(counts: Int64[np.ndarray, " C"]) -> bool:
@@ -336,7 +337,8 @@ def log_loss(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"
 def finite(logits: Float64[np.ndarray, "m C"]) -> Float64[np.ndarray, "m C"]:
     """A class that a fold left without labels has the logit −∞, which no temperature could bear."""
     lowest = np.where(np.isfinite(logits), logits, 0).min()
-    return np.maximum(logits, lowest - 10)
+    found: np.ndarray = np.maximum(logits, lowest - 10)
+    return found
 
 
 def tempered(scores: Float[Tensor, "n C"], temperature: float) -> Float[Tensor, "n C"]:
