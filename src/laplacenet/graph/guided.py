@@ -92,7 +92,7 @@ class Classifier:
     temperature: float
 
     def probabilities(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n C"]:
-        rows = unit_rows(features - self.center)
+        rows = unit_rows(features.to(self.weights) - self.center)
         return ((rows @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
 
 
