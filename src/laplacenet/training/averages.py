@@ -28,9 +28,12 @@ class StudentAndTeacher(nn.Module):
         """teacher ← decay·teacher + (1 − decay)·student, on the device and without waiting for it."""
         share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
         teacher, student = self.teacher.state_dict(keep_vars=True), self.student.state_dict(keep_vars=True)
-        for mean, value in zip(teacher.values(), student.values(), strict=True):
-            if mean.is_floating_point():
-                mean.lerp_(value.to(mean.dtype), share.to(mean.dtype))
-            else:
-                mean.copy_(value)  # batch norm's count of batches
+        averaged = [name for name, tensor in teacher.items() if tensor.is_floating_point()]
+        means, values = [teacher[name] for name in averaged], [student[name] for name in averaged]
+        # a few kernels for all tensors together: one each would take longer than the step's own arithmetic
+        differences = torch._foreach_sub(values, means)
+        torch._foreach_mul_(differences, share)
+        torch._foreach_add_(means, differences)
+        for name in teacher.keys() - set(averaged):
+            teacher[name].copy_(student[name])  # batch norm's count of batches
         self.n_updates += 1
