@@ -103,7 +103,7 @@ def test_judging_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> None:
-    stopped = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
+    stopped = shell.runs_out_of_time("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
     assert "go on with: laplacenet train --resume run" in stopped.err
     shell.succeeds("train", "--resume", "run")
     unbroken = shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "unbroken", *TINY)
@@ -124,7 +124,7 @@ def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, m
     shell.succeeds(*command, "--out", "seldom")
     assert saved == [0, 6]
     saved.clear()
-    shell.succeeds(*command, "--out", "often", "--checkpoint-every", "0.000001s", "--for", "0.000001s")
+    shell.runs_out_of_time(*command, "--out", "often", "--checkpoint-every", "0.000001s", "--for", "0.000001s")
     shell.succeeds("train", "--resume", "often", "--checkpoint-every", "0.000001s")
     assert saved[-6:] == [1, 2, 3, 4, 5, 6]
     models = [(shell.folder / name / "model.safetensors").read_bytes() for name in ("seldom", "often")]

@@ -160,18 +160,18 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
     ("arguments", "expected"),
     [
         ((), "nothing to label"),
-        (("nowhere",), "no such folder or file"),
+        (("nowhere",), "no such file or folder"),
         (("mine.npz", "--for", "soon"), "--for soon: give a time"),
         (("mine.npz", "--prior", "1,2"), "--prior 1,2: choose shrunk, labeled, equal or give 4 positive numbers"),
         (("mine.npz", "--prior", "flat"), "--prior flat: choose shrunk"),
         (("mine.npz", "--set", "graph.q=1"), "unknown field 'q'"),
         (("mine.npz", "--labels", "nowhere.csv"), "nowhere.csv"),
-        (("mine.npz", "--test", "nowhere"), "no such folder or file"),
+        (("mine.npz", "--test", "nowhere"), "no such file or folder"),
         (("--resume", "nowhere"), "is no run folder"),
-        (("mine.npz", "--resume", "nowhere"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--no-flip"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--prior", "equal"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--seed", "1"), "--resume takes all settings from its run folder"),
+        (("mine.npz", "--resume", "begun"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--no-flip"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--prior", "equal"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--seed", "1"), "--resume takes all settings from its run folder"),
         (("photos", "--labels", "labels.csv", "--model", "mlp", "--steps", "2"), "model mlp cannot read inputs"),
         (("photos", "--labels", "labels.csv", "--model", "big"), "unknown model 'big'"),
         (("photos", "--labels", "labels.csv", "--size", "0"), "size must be a positive number"),
@@ -182,6 +182,8 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
 def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: tuple[str, ...], expected: str) -> None:
     write_embeddings(shell.folder / "mine.npz")
     write_pictures(shell.folder / "photos", n=12, n_given=6)
+    (shell.folder / "begun").mkdir()
+    (shell.folder / "begun" / "experiment.json").write_text("{}")
     assert expected in shell.fails("label", *arguments)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from laplacenet.experiments.paper import authors_way
 from laplacenet.experiments.benchmark.synthetic import Clusters, clustered_points
+from laplacenet.experiments.paper import authors_way
 from laplacenet.experiments.paper.authors_way import AuthorsConfig, align_by_counting, authors_labels, flat_neighbors
 from laplacenet.graph import GraphConfig, align_to_prior, nearest_neighbors, pseudo_label
 

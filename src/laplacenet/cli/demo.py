@@ -62,9 +62,7 @@ def finished(experiment: "Experiment", path: Path, *, execution: "Execution", ov
     if folder.has(FINAL):
         return read_outcome(folder)
     goes_on_with = "the same command, without --overwrite" if overwrite else "the same command"
-    outcome = run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
-    assert outcome is not None, "without a time limit a run ends or the command does"
-    return outcome
+    return run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
 
 
 def folder_for(experiment: "Experiment", path: Path, *, overwrite: bool) -> "RunFolder":

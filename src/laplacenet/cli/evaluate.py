@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import DataDir, Device
+from laplacenet.cli.options import DataDir, Device, existing_run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run.")],
     data_dir: DataDir = None,
     device: Device = "auto",
 ) -> None:
@@ -25,9 +25,8 @@ def evaluate(
     Example:
       laplacenet evaluate runs/digits-0
     """
-    from rich.console import Console
-
-    from laplacenet.cli.progress import Tally
+    from laplacenet.cli.output import say
+    from laplacenet.cli.progress import counter
     from laplacenet.cli.session import read_task
     from laplacenet.cli.wording import invariance_lines, percent
     from laplacenet.experiments import read_experiment
@@ -41,13 +40,13 @@ def evaluate(
     network, _ = load_model(folder.path)
     task = read_task(read_experiment(folder), data_folder=data_dir)
     require_unchanged(task, folder)
-    with Tally(Console(stderr=True), "evaluate") as tally:
+    with counter("evaluate") as tally:
         judge = Judge(task, Inference(network.to(chosen_device), counted(task.views.plain, tally)))
         lines = [f"test error     {percent(judge.test_error)}", *invariance_lines(judge)]
         errors = judge.test_errors_by_class
     width = max(len(name) for name in task.class_names)
     lines += [f"  {name:{width}}  {percent(error):>9}" for name, error in zip(task.class_names, errors, strict=False)]
-    typer.echo("\n".join(lines))
+    say(*lines)
 
 
 def counted(prepare: "Callable[[Tensor], Tensor]", monitor: "Monitor") -> "Callable[[Tensor], Tensor]":

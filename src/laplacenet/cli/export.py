@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from laplacenet.cli.options import existing_run
 from laplacenet.cli.out_files import OverwriteFile, require_free
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run of train or label.")],
+    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
     form: Annotated[
         str,
         typer.Option("--format", metavar="onnx|torch-export", help="For ONNX Runtime and others, or for torch alone."),

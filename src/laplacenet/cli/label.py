@@ -5,24 +5,43 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, Model, Overwrite, Settings, refuse_beside_resume, time_limit_s
+from laplacenet.cli.options import (
+    Device,
+    Model,
+    Overwrite,
+    Settings,
+    duration_of,
+    existing,
+    existing_run,
+    refuse_beside_resume,
+)
 
 Pictures = Annotated[
-    Path | None, typer.Argument(help="A folder of pictures, or an .npz or .npy file of images or embeddings.")
+    Path | None,
+    typer.Argument(callback=existing, help="A folder of pictures, or an .npz or .npy file of images or embeddings."),
 ]
 Labels = Annotated[
     Path | None,
     typer.Option(
+        callback=existing,
         help="The given labels: file names and labels in .csv, .tsv or .jsonl; for arrays a label a row."
-        "  [default: sub-folders, or the labels in the file]"
+        "  [default: sub-folders, or the labels in the file]",
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-labels]")]
 Time = Annotated[
-    str | None,
-    typer.Option("--for", metavar="TIME", help="Time for everything, 90s, 4m or 2h.  [default: 4m for pictures]"),
+    float | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=duration_of("--for"),
+        help="Time for everything, 90s, 4m or 2h.  [default: 4m for pictures]",
+    ),
 ]
-Test = Annotated[Path | None, typer.Option(help="True labels to judge by: a folder, an array file, or a label file.")]
+Test = Annotated[
+    Path | None,
+    typer.Option(callback=existing, help="True labels to judge by: a folder, an array file, or a label file."),
+]
 Size = Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")]
 NoFlip = Annotated[bool, typer.Option("--no-flip", help="A mirror image may be another class.")]
 Steps = Annotated[int | None, typer.Option(help="Steps to train before the estimate, however long.")]
@@ -38,7 +57,7 @@ NoSuspects = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
-Resume = Annotated[Path | None, typer.Option(help="Go on with the labeling in this run folder.")]
+Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Go on with the labeling in this run folder.")]
 
 
 def label(
@@ -77,7 +96,6 @@ def label(
     from laplacenet.runtime import InputError, choose_device
     from laplacenet.training import Execution
 
-    limit_s = time_limit_s(time_limit)
     # each stage has a network of its own, and would spend its time on compiling
     execution = Execution(choose_device(device), compile=False)
     if resume is not None:
@@ -85,7 +103,7 @@ def label(
         fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
         fresh |= {"--prior": prior, "--no-suspects": no_suspects, "--set": settings, "--seed": seed}
         refuse_beside_resume(fresh | {"--strict": strict, "--overwrite": overwrite})
-        folder = label_on(resume, limit_s, execution=execution)
+        folder = label_on(resume, time_limit, execution=execution)
     elif pictures is None:
         raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
     else:
@@ -96,7 +114,7 @@ def label(
             collection=CollectionConfig(
                 located(pictures), located_or_none(labels), located_or_none(test), size, strict
             ),
-            time=TimeConfig(limit_s, suspects=not no_suspects),
+            time=TimeConfig(time_limit, suspects=not no_suspects),
         )
         texts = [*as_settings(model, no_flip=no_flip, steps=steps, batch=batch), *(settings or [])]
         folder = label_afresh(asked, texts, out, overwrite=overwrite, execution=execution)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from laplacenet.cli.label_progress import StageDisplay
-from laplacenet.cli.progress import print_line, reading, warn
+from laplacenet.cli.progress import Watch, print_line, reading, warn
 from laplacenet.cli.session import fresh_folder
 from laplacenet.cli.wording import duration, percent
 from laplacenet.data import SKIPPED
@@ -28,20 +28,6 @@ from laplacenet.runtime import Interruption, RunFolder
 from laplacenet.training import Execution
 
 
-class Watch:
-    """The monitor of a labeling: stops it on a signal."""
-
-    def __init__(self, interruption: Interruption) -> None:
-        self.interruption = interruption
-
-    @property
-    def should_stop(self) -> bool:
-        return self.interruption.signal is not None
-
-    def advance(self, n: int) -> None:
-        pass
-
-
 def label_afresh(
     settings: LabelingSettings, texts: Sequence[str], out: Path | None, *, overwrite: bool, execution: Execution
 ) -> RunFolder:
@@ -53,7 +39,9 @@ def label_afresh(
     if job.are_pictures and settings.time.limit_s is None and not any("train.steps" in text for text in texts):
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
     job = replace(job, settings=settings)
-    folder = fresh_folder(out, name=f"{settings.name}-labels", overwrite=overwrite)
+    collection = settings.collection
+    inputs = (collection.pictures, collection.labels, collection.test)
+    folder = fresh_folder(out, name=f"{settings.name}-labels", overwrite=overwrite, inputs=inputs)
     say_notes(job, console)
     with folder.locked():
         if job.are_pictures:

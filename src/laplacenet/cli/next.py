@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laplacenet.cli.options import existing
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
+from laplacenet.cli.output import write_data
 
 if TYPE_CHECKING:
     from laplacenet.labeling.result import Labeling
@@ -15,7 +17,7 @@ FORMATS = ("csv", "label-studio")
 
 
 def next(
-    run: Annotated[Path, typer.Argument(help="The folder of a run of label.")],
+    run: Annotated[Path, typer.Argument(callback=existing, help="The folder of a run of label.")],
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
     suspects: Annotated[
         bool, typer.Option("--suspects", help="List the given labels most likely to be wrong instead.")
@@ -55,7 +57,7 @@ def next(
     rows = suspect_entries(labeling, n) if suspects else next_entries(labeling, n)
     text = as_csv(labeling, rows) if form == "csv" else studio_tasks(labeling, rows, url_prefix)
     if out is None:
-        typer.echo(text, nl=False)
+        write_data([text])
     else:
         write_out(out, text.encode())
         typer.echo(f"{len(rows)} in {out}")

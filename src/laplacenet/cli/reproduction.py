@@ -28,11 +28,10 @@ from laplacenet.experiments.paper.reproduce import (
 )
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
-from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime import InputError, RunFolder, TimeLimitError
 from laplacenet.training import Execution
 
 ALL = "all"
-TIME_IS_UP = 3  # the exit code: resumable
 FIGURE_2, FIGURE_2_SEEDS = FOLDER, range(5)
 USED_BY_FIGURE_2 = {"--list", "--splits", "--results"}
 UNUSED_BY_ALL = {"--column", "--row", "--splits", "--steps", "--preset", "--set"}
@@ -153,8 +152,7 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
         _work_on(run, places, execution=execution, limit_s=left_s)
     n_missing = sum(not is_recorded(run, places.results) for run in todo)
     if n_missing:
-        typer.echo(f"time is up, {n_missing} runs are left; give the same command again to go on", err=True)
-        raise typer.Exit(TIME_IS_UP)
+        raise TimeLimitError(f"time is up, runs left to do: {n_missing}; give the same command again to go on")
 
 
 def _work_on(run: PlannedRun, places: Places, *, execution: Execution, limit_s: float | None) -> None:

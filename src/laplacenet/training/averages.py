@@ -32,20 +32,26 @@ class StudentAndTeacher(nn.Module):
     def average(self, decay: float, *, statistics: Statistics = "average") -> None:
         """teacher ← decay·teacher + (1 − decay)·student, on the device and without waiting for it."""
         share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
-        for mean, value in zip(self.teacher.parameters(), self.student.parameters(), strict=True):
-            mean.lerp_(value.to(mean.dtype), share.to(mean.dtype))
+        teacher, student = self.teacher.state_dict(keep_vars=True), self.student.state_dict(keep_vars=True)
+        averaged = dict(self.teacher.named_parameters()).keys()
+        if statistics == "average":
+            averaged = {name for name, tensor in teacher.items() if tensor.is_floating_point()}
+        names = [name for name in teacher if name in averaged]
+        means, values = [teacher[name] for name in names], [student[name] for name in names]
+        # a few kernels for all tensors together: one each would take longer than the step's own arithmetic
+        differences = torch._foreach_sub(values, means)
+        torch._foreach_mul_(differences, share)
+        torch._foreach_add_(means, differences)
         if statistics != "own":
-            for old, new in zip(self.teacher.buffers(), self.student.buffers(), strict=True):
-                if old.is_floating_point() and statistics == "average":
-                    old.lerp_(new.to(old.dtype), share.to(old.dtype))
-                else:
-                    old.copy_(new)  # batch norm's count of batches is never averaged
+            for name in teacher.keys() - averaged:
+                teacher[name].copy_(student[name])  # batch norm's count of batches is never averaged
         self.n_updates += 1
 
     @torch.no_grad()
     def restart(self) -> None:
         """The teacher is a fresh copy of the student."""
-        move_toward(self.teacher, self.student, 1.0)
+        for mean, value in zip(self.teacher.state_dict().values(), self.student.state_dict().values(), strict=True):
+            mean.copy_(value)
         self.n_updates.zero_()
 
 
@@ -55,11 +61,12 @@ def move_toward(average: nn.Module, network: nn.Module, share: float | Tensor) -
 
     A share of 0 or 1 leaves or copies the numbers exactly.
     """
-    mean_state, state = average.state_dict(keep_vars=True), network.state_dict(keep_vars=True)
-    for mean, value in zip(mean_state.values(), state.values(), strict=True):
-        if mean.is_floating_point():
-            mean.lerp_(value.to(mean.dtype), torch.as_tensor(share, dtype=mean.dtype, device=mean.device))
-        else:
+    pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
+    means = [mean for mean, _ in pairs if mean.is_floating_point()]
+    torch._foreach_mul_(means, 1 - share)
+    torch._foreach_add_(means, torch._foreach_mul([value for _, value in pairs if value.is_floating_point()], share))
+    for mean, value in pairs:
+        if not mean.is_floating_point():
             mean.copy_(value)
 
 

@@ -18,10 +18,10 @@ from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from laplacenet.data.decoding import decode
-from laplacenet.data.regular_files import reason_of
+from laplacenet.data.files import reason_of
 from laplacenet.models.features.cache import VectorCache, picture_key
 from laplacenet.models.features.network import FeatureNetwork
-from laplacenet.runtime import Monitor, Silence
+from laplacenet.runtime import Monitor, NullMonitor
 
 BYTES_AHEAD = 1 << 28
 PICTURES_PER_SAVE = 512
@@ -57,7 +57,7 @@ def embed_pictures(
 
     The monitor advances by one for each file. When it asks to stop, what is done is saved and KeyboardInterrupt raised.
     """
-    monitor = monitor or Silence()
+    monitor = monitor or NullMonitor()
     keys = [picture_key(path) for path in paths] if cache is not None else [None] * len(paths)
     store = None if cache is None else VectorCache(cache, features)
     rows = {} if store is None else store.find(keys)
