@@ -10,7 +10,7 @@ import sys
 import httpx
 import pytest
 from references_cli import Shell
-from references_review import make_photos
+from references_review import color_embedder, make_photos, settled, wait_until
 
 from laplacenet.review.journal import ANSWERS
 
@@ -95,3 +95,22 @@ def test_killed_and_started_again_it_goes_on_and_ctrl_c_writes_the_labels(tmp_pa
         labels = dict(line.split(",")[:2] for line in lines[1:])
         assert labels["photo_000.png"] == "red"
         assert set(labels) <= set(truth)
+
+
+def test_from_python_in_a_notebook_it_runs_beside_the_cells(tmp_path, monkeypatch):
+    import laplacenet
+    from laplacenet.review import pretrained
+
+    make_photos(tmp_path / "photos", 8)
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setattr(pretrained, "PretrainedEmbedder", lambda *_, **__: color_embedder)
+    for _ in range(2):  # a second time, when the room of the same name is imported
+        review = laplacenet.review(tmp_path / "photos", out=tmp_path / "run")
+        try:
+            assert review.address in review._repr_html_()
+            wait_until(lambda review=review: review._server is not None and review._server.started)
+            assert answer(review.address, 0, "red")["answered"] == 1
+            settled(review.session)
+        finally:
+            review.stop()
+    assert (tmp_path / "run" / "labels.csv").is_file()

@@ -50,8 +50,13 @@ class Review:
         self.token = secrets.token_urlsafe(24)
         self.socket = listen(place)
         self.port = int(self.socket.getsockname()[1])
+        self.closing = contextlib.ExitStack()
         self._server: Any = None
         self._thread: threading.Thread | None = None
+
+    def _repr_html_(self) -> str:
+        """The link that a notebook shows."""
+        return f'<a href="{self.address}" target="_blank" rel="noopener">Review {len(self.session.photos)} pictures</a>'
 
     @property
     def address(self) -> str:
@@ -94,7 +99,7 @@ class Review:
             self.session.close()
 
     def start(self) -> "Review":
-        """Serve in a thread, for notebooks; `stop` ends it."""
+        """Serve in a thread, for notebooks; `stop` ends it and writes the files."""
         self._thread = threading.Thread(target=self.serve, name="review-server", daemon=True)
         self._thread.start()
         return self
@@ -104,6 +109,9 @@ class Review:
             self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=30)
+        with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
+            self.write()
+        self.closing.close()
 
     def open_browser(self) -> None:
         if self.place.opens_browser:
