@@ -192,8 +192,8 @@ def open_review(
     with folder.locked():
         journal = Journal(folder.path / ANSWERS)
         session = Session(found, journal, embedder, seed=seed)
-        if labels is not None:
-            join_labels(session, labels, photos)
+        for file in [*labels_of(folder.path), *([] if labels is None else [labels])]:
+            join_labels(session, file, photos)
         review = Review(folder, photos, session, place)
         try:
             yield review
@@ -202,11 +202,19 @@ def open_review(
 
 
 def pictures_of(run: Path) -> Path:
+    return Path(settings_of(run).collection.pictures)
+
+
+def labels_of(run: Path) -> list[Path]:
+    """The label files that a run of `label` was given, as far as they are still there."""
+    return [Path(file) for file in settings_of(run).collection.labels if Path(file).is_file()]
+
+
+def settings_of(run: Path) -> LabelingSettings:
     content = RunFolder.open(run).read(EXPERIMENT)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
-    settings = from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
-    return Path(settings.collection.pictures)
+    return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
 
 
 def run_folder(out: Path, photos: Path, *, seed: int) -> RunFolder:
