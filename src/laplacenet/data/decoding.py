@@ -15,7 +15,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -86,6 +86,21 @@ def decode(path: Path, *, size: int | tuple[int, int], should_stop: Stop | None 
     Of an animation it is the first frame. When `should_stop` says so, decoding ends with a KeyboardInterrupt.
     """
     width, height = (size, size) if isinstance(size, int) else size
+    with _loaded(path, width, height, should_stop) as picture:
+        return np.array(fitted(picture, width, height))
+
+
+def decode_within(path: Path, *, longest: int) -> Image.Image:
+    """The whole picture upright, in RGB, its longer side at most `longest` pixels."""
+    with _loaded(path, longest, longest) as picture:
+        small = picture.copy()
+    small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    return small
+
+
+@contextlib.contextmanager
+def _loaded(path: Path, width: int, height: int, should_stop: Stop | None = None) -> Iterator[Image.Image]:
+    """The picture upright and in RGB, decoded with at least this many pixels; a large one at a fraction of its size."""
     with _open_stoppable(path, should_stop) as file, _open_image(file) as image:
         full_size = image.size
         # a JPEG can be decoded at a half, a quarter or an eighth; twice the side leaves the filter enough to work with
@@ -95,8 +110,9 @@ def decode(path: Path, *, size: int | tuple[int, int], should_stop: Stop | None 
         with _alone if is_large else contextlib.nullcontext():
             image.load()
             if _n_pixels(image.size) > LARGE_PIXELS:
-                return np.array(fitted(_reduced(image, width, height), width, height))
-            return np.array(fitted(to_rgb(_upright(image)), width, height))
+                yield _reduced(image, width, height)
+            else:
+                yield to_rgb(_upright(image))
 
 
 def _open_stoppable(path: Path, should_stop: Stop | None = None) -> io.BufferedReader:
