@@ -19,6 +19,7 @@ import typer
 
 import laplacenet
 from laplacenet.cli.bench import bench
+from laplacenet.cli.compare import compare
 from laplacenet.cli.data import data
 from laplacenet.cli.demo import demo
 from laplacenet.cli.evaluate import evaluate
@@ -46,7 +47,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, label, train, methods, next_to_label, evaluate, predict, export, data, reproduce, report, bench):
+for command in (
+    demo,
+    label,
+    train,
+    methods,
+    compare,
+    next_to_label,
+    evaluate,
+    predict,
+    export,
+    data,
+    reproduce,
+    report,
+    bench,
+):
     app.command()(command)
 
 

@@ -14,8 +14,8 @@ from laplacenet.models import Network, still_statistics
 from laplacenet.runtime import stream
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
-from laplacenet.training.methods.base import SUPERVISED, TARGETS, BaseMethod, MethodConfig
-from laplacenet.training.methods.weak_strong import soft_cross_entropy
+from laplacenet.training.methods.base import SUPERVISED, TARGETS, MethodConfig
+from laplacenet.training.methods.weak_strong import Averaged, soft_cross_entropy
 from laplacenet.training.objective import sample_partners
 from laplacenet.training.views import ViewGroup, groups_of_views
 
@@ -30,24 +30,24 @@ class MixMatchConfig(MethodConfig):
     """
 
     name: str = "mixmatch"
-    n_views: int = 2
+    n_guesses: int = 2
     temperature: float = 0.5
-    mixup_alpha: float = 0.75
+    alpha: float = 0.75
     unlabeled_weight: float = 75.0
     ramp_up: float = 1 / 64
     ema_decay: float = 0.999
 
     def __post_init__(self) -> None:
-        self.require(1 <= self.n_views <= 1000, "n_views", "lie between 1 and 1000")
+        self.require(1 <= self.n_guesses <= 1000, "n_guesses", "lie between 1 and 1000")
         self.require(0 < self.temperature < float("inf"), "temperature", "be positive and finite")
-        self.require(0 < self.mixup_alpha < float("inf"), "mixup_alpha", "be positive and finite")
+        self.require(0 < self.alpha < float("inf"), "alpha", "be positive and finite")
         self.require(0 <= self.unlabeled_weight < float("inf"), "unlabeled_weight", "not be negative or infinite")
         self.require(0 <= self.ramp_up <= 1, "ramp_up", "lie between 0 and 1")
         self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
 
 
 @dataclass(frozen=True, eq=False)
-class MixMatch(BaseMethod):
+class MixMatch(Averaged):
     """L_X + λ_U·L_U on X', U' = MixUp of (x, y) and (u_k, q) with partners from both, λ' = max(λ, 1 − λ) of each image.
 
     q = Sharpen(1/K Σ_k p(u_k), T) by the network itself, not its average. L_X is the cross-entropy on X', L_U the mean
@@ -61,25 +61,18 @@ class MixMatch(BaseMethod):
     summary: ClassVar[str] = "averaged, sharpened guesses and MixUp of labeled with unlabeled images"
     source: ClassVar[str] = "Berthelot et al., MixMatch, 2019"
 
-    def learner(self, network: Network) -> nn.Module:
-        return StudentAndTeacher(network)
-
-    def judged(self, learner: nn.Module) -> Network:
-        assert isinstance(learner, StudentAndTeacher)
-        return learner.teacher
-
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
         """All weak: one of labeled images, K of unlabeled ones."""
-        unlabeled = ViewGroup(n_labeled, n_labeled + n_unlabeled, "weak", n_views=self.config.n_views)
+        unlabeled = ViewGroup(n_labeled, n_labeled + n_unlabeled, "weak", n_views=self.config.n_guesses)
         return groups_of_views(self.views, n_steps, [ViewGroup(0, n_labeled, "weak"), unlabeled], rng=rng)
 
     def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
         n_labeled = batch_size if plan.phase == SUPERVISED else self.train.labeled_batch_size
-        n = n_labeled + self.config.n_views * (batch_size - n_labeled)
+        n = n_labeled + self.config.n_guesses * (batch_size - n_labeled)
         rng = stream(self.problem.seed, "mixup", first_step)
-        weights = rng.beta(self.config.mixup_alpha, self.config.mixup_alpha, size=(n_steps, n))
+        weights = rng.beta(self.config.alpha, self.config.alpha, size=(n_steps, n))
         steps = np.arange(first_step, first_step + n_steps)
         ramp = np.minimum(1.0, steps / max(1e-9, self.config.ramp_up * self.steps))
         return {
@@ -90,7 +83,7 @@ class MixMatch(BaseMethod):
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, StudentAndTeacher)
-        n_labeled, n_views = batch.n_labeled, self.config.n_views
+        n_labeled, n_views = batch.n_labeled, self.config.n_guesses
         targets = functional.one_hot(batch.tables[TARGETS][:n_labeled], self.n_classes).float()
         if n_labeled < len(batch.rows):
             guesses = self.guess(learner.student, batch.views[n_labeled:]).repeat(n_views, 1)
@@ -107,7 +100,7 @@ class MixMatch(BaseMethod):
     @torch.no_grad()
     def guess(self, student: Network, views: Float[Tensor, "v ..."]) -> Float[Tensor, "b_u C"]:
         """q: one pass for each view, normalized by its own batch."""
-        n_views = self.config.n_views
+        n_views = self.config.n_guesses
         passes = views.chunk(n_views) if len(views) >= 2 * n_views else [views]
         with still_statistics(student):
             p = torch.cat([student(view).float().softmax(dim=1) for view in passes])
@@ -127,7 +120,7 @@ def interleaved(network: Network, views: Float[Tensor, "v ..."], n_batches: int)
     first = network(views[0::n_batches])
     with still_statistics(network):
         others = [network(views[i::n_batches]) for i in range(1, n_batches)]
-    logits = first.new_empty(len(views), first.shape[1])
+    logits: Tensor = first.new_empty(len(views), first.shape[1])
     for i, part in enumerate([first, *others]):
         logits[i::n_batches] = part
     return logits

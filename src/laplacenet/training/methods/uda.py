@@ -27,7 +27,6 @@ class UDAConfig(WeakStrongConfig):
     """
 
     name: str = "uda"
-    ema_decay: float = 0.9999
     threshold: float = 0.8
     temperature: float = 0.4
     signal_annealing: str = "none"

@@ -37,10 +37,8 @@ class Logits:
 
 
 @dataclass(frozen=True, eq=False)
-class WeakStrong(BaseMethod):
-    """Cross-entropy on weak views of labeled images + what a subclass makes of the unlabeled ones."""
-
-    config: WeakStrongConfig
+class Averaged(BaseMethod):
+    """The network that is judged is an exponential moving average of the trained one, by `config.ema_decay`."""
 
     def learner(self, network: Network) -> nn.Module:
         return StudentAndTeacher(network)
@@ -48,6 +46,17 @@ class WeakStrong(BaseMethod):
     def judged(self, learner: nn.Module) -> Network:
         assert isinstance(learner, StudentAndTeacher)
         return learner.teacher
+
+    def after_step(self, learner: nn.Module, batch: Batch) -> None:
+        assert isinstance(learner, StudentAndTeacher)
+        learner.average(self.config.ema_decay)
+
+
+@dataclass(frozen=True, eq=False)
+class WeakStrong(Averaged):
+    """Cross-entropy on weak views of labeled images + what a subclass makes of the unlabeled ones."""
+
+    config: WeakStrongConfig
 
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
@@ -74,10 +83,6 @@ class WeakStrong(BaseMethod):
     def unlabeled_loss(self, learner: StudentAndTeacher, logits: Logits, batch: Batch) -> Float[Tensor, ""]:
         """With its weight. What a method keeps between steps lies in buffers of the learner and is updated here."""
         raise NotImplementedError
-
-    def after_step(self, learner: nn.Module, batch: Batch) -> None:
-        assert isinstance(learner, StudentAndTeacher)
-        learner.average(self.config.ema_decay)
 
 
 def soft_cross_entropy(logits: Float[Tensor, "b C"], targets: Float[Tensor, "b C"]) -> Float[Tensor, " b"]:
