@@ -43,6 +43,12 @@ class Shell:
         assert said.code == 0, said.err
         return said
 
+    def runs_out_of_time(self, *arguments: str | Path) -> Said:
+        """Ended by --for before its goal."""
+        said = self(*arguments)
+        assert said.code == 3, (said.code, said.err)
+        return said
+
     def fails(self, *arguments: str | Path) -> str:
         """The one line that the user is told; exit code 2, no traceback."""
         said = self(*arguments)

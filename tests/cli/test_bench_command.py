@@ -22,7 +22,7 @@ def laplacenet(*arguments: str) -> Done:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
-    folder = tmp_path_factory.mktemp("bench")
+    folder = tmp_path_factory.mktemp("results") / "bench"
     options = ["--quick", "--only", "graph,stream", "--sizes", "300,600", "--device", "cpu", "--out", str(folder)]
     return laplacenet("bench", *options), folder
 
@@ -41,15 +41,15 @@ def test_a_quick_run_prints_a_table_and_leaves_a_record(measured: tuple[Done, Pa
 
 def test_progress_is_shown_apart_from_the_table(measured: tuple[Done, Path]) -> None:
     result, _ = measured
-    assert "1/3  the graph: n = 300" in result.stderr
+    assert "measuring  0/3  the graph: n = 300" in result.stderr
     assert "1/3" not in result.stdout
 
 
-def test_records_become_markdown_with_where_they_come_from(measured: tuple[Done, Path]) -> None:
+def test_records_become_markdown_with_where_they_come_from(measured: tuple[Done, Path], tmp_path: Path) -> None:
     _, folder = measured
-    result = laplacenet("bench", "--table", "--out", str(folder))
+    result = laplacenet("report", "--results", str(folder.parent), "--out", str(tmp_path / "out"))
     assert result.returncode == 0, result.stderr
-    lines = result.stdout.splitlines()
+    lines = (tmp_path / "out" / "bench.md").read_text().splitlines()
     assert lines[0].startswith("CPU, ")
     assert "commit" in lines[0]
     table = [line for line in lines if line.startswith("|")]
@@ -64,7 +64,6 @@ def test_records_become_markdown_with_where_they_come_from(measured: tuple[Done,
         (["--only", "step"], "choose some of steps,views,labels,propagation,search,graph,stream,epochs"),
         (["--sizes", "many"], "--sizes many"),
         (["--sizes", "7"], "--sizes 7"),
-        (["--table", "--out", "nowhere"], "nowhere"),
     ],
 )
 def test_what_cannot_be_measured_is_said_before_anything_is(arguments: list[str], said: str, tmp_path: Path) -> None:

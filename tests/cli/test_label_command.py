@@ -68,7 +68,7 @@ def test_embeddings_are_labeled_in_seconds_and_all_that_was_promised_is_there(sh
     assert np.mean([int(row["label"]) == true for row, true in zip(rows, truth.tolist(), strict=True)]) > 0.9
     assert said.err.startswith("chose: Embeddings of 16 numbers: the graph alone labels them")
     assert "268 found, 32 given, 4 classes" in said.out
-    assert "judged by 32 given labels that were hidden" in said.out
+    assert "estimated from 32 given labels that were hidden" in said.out
     assert json.loads((run / "experiment.json").read_text())["kind"] == "labeling"
 
 
@@ -160,18 +160,18 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
     ("arguments", "expected"),
     [
         ((), "nothing to label"),
-        (("nowhere",), "no such folder or file"),
+        (("nowhere",), "no such file or folder"),
         (("mine.npz", "--for", "soon"), "--for soon: give a time"),
-        (("mine.npz", "--prior", "1,2"), "--prior 1,2: choose shrunk, labeled, equal or give 4 positive numbers"),
+        (("mine.npz", "--prior", "1,2"), "prior 1,2: choose shrunk, labeled, equal or give 4 positive numbers"),
         (("mine.npz", "--prior", "flat"), "--prior flat: choose shrunk"),
         (("mine.npz", "--set", "graph.q=1"), "unknown field 'q'"),
         (("mine.npz", "--labels", "nowhere.csv"), "nowhere.csv"),
-        (("mine.npz", "--test", "nowhere"), "no such folder or file"),
+        (("mine.npz", "--test", "nowhere"), "no such file or folder"),
         (("--resume", "nowhere"), "is no run folder"),
-        (("mine.npz", "--resume", "nowhere"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--no-flip"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--prior", "equal"), "--resume takes all settings from its run folder"),
-        (("--resume", "nowhere", "--seed", "1"), "--resume takes all settings from its run folder"),
+        (("mine.npz", "--resume", "begun"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--no-flip"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--prior", "equal"), "--resume takes all settings from its run folder"),
+        (("--resume", "begun", "--seed", "1"), "--resume takes all settings from its run folder"),
         (("photos", "--labels", "labels.csv", "--model", "mlp", "--steps", "2"), "model mlp cannot read inputs"),
         (("photos", "--labels", "labels.csv", "--model", "big"), "unknown model 'big'"),
         (("photos", "--labels", "labels.csv", "--size", "0"), "size must be a positive number"),
@@ -182,12 +182,14 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
 def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: tuple[str, ...], expected: str) -> None:
     write_embeddings(shell.folder / "mine.npz")
     write_pictures(shell.folder / "photos", n=12, n_given=6)
+    (shell.folder / "begun").mkdir()
+    (shell.folder / "begun" / "experiment.json").write_text("{}")
     assert expected in shell.fails("label", *arguments)
 
 
 def test_a_run_of_training_is_not_resumed_as_a_labeling(shell: Shell) -> None:
     shell.succeeds("train", "digits", "--labels", "40", "--set", "train.steps=1", "--out", "run")
-    assert "is no labeling; go on with laplacenet train --resume run" in shell.fails("label", "--resume", "run")
+    assert "is no labeling but a run of training; laplacenet train --resume" in shell.fails("label", "--resume", "run")
 
 
 def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:

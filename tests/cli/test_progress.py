@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from laplacenet.cli.options import seconds
-from laplacenet.cli.progress import Bar, Lines, Tally, Watch
+from laplacenet.cli.progress import Display, RunDisplay, Watch
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import EpochRecord
 from laplacenet.runtime import InputError, Interruption
@@ -37,7 +37,7 @@ RECORD = EpochRecord(
 
 def test_a_terminal_shows_a_bar_with_loss_error_and_pseudo_labels() -> None:
     written = io.StringIO()
-    with Bar(Console(file=written, force_terminal=True, width=160), "digits", n_steps=40, n_done=10) as bar:
+    with RunDisplay(Console(file=written, force_terminal=True, width=160), "digits", n_steps=40, n_done=10) as bar:
         bar.advance(10)
         bar.show(RECORD)
     assert "20/40" in written.getvalue()
@@ -46,7 +46,7 @@ def test_a_terminal_shows_a_bar_with_loss_error_and_pseudo_labels() -> None:
 
 def test_elsewhere_lines_come_rarely_but_the_last_always() -> None:
     written = io.StringIO()
-    with Lines(Console(file=written, width=40), "digits", n_steps=40, n_done=0) as lines:
+    with RunDisplay(Console(file=written, width=40), "digits", n_steps=40, n_done=0) as lines:
         for step in (10, 20, 30, 40):
             lines.advance(10)
             lines.show(replace(RECORD, step=step, is_converged=True))
@@ -57,7 +57,7 @@ def test_elsewhere_lines_come_rarely_but_the_last_always() -> None:
 
 def test_a_remark_is_made_once_a_run() -> None:
     written = io.StringIO()
-    with Lines(Console(file=written, width=40), "digits", n_steps=40, n_done=0) as lines:
+    with RunDisplay(Console(file=written, width=40), "digits", n_steps=40, n_done=0) as lines:
         lines.show(RECORD)
         lines.show(replace(RECORD, epoch=4, step=30))
     assert written.getvalue().count("warning: epoch 3: the conjugate gradients did not converge") == 1
@@ -65,7 +65,7 @@ def test_a_remark_is_made_once_a_run() -> None:
 
 
 def test_the_watch_stops_on_a_signal_or_when_its_time_is_up() -> None:
-    lines = Lines(Console(file=io.StringIO()), "digits", n_steps=40, n_done=0)
+    lines = RunDisplay(Console(file=io.StringIO()), "digits", n_steps=40, n_done=0)
     with Interruption() as interruption:
         watch = Watch(interruption, lines, limit_s=None)
         assert not watch.should_stop
@@ -80,7 +80,7 @@ def test_what_is_counted_is_a_bar_on_a_terminal_that_leaves_standard_output_alon
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     written = io.StringIO()
-    with Tally(Console(file=written, force_terminal=True, width=160), "reading [b]\n", n=40) as tally:
+    with Display(Console(file=written, force_terminal=True, width=160), "reading [b]\n", n=40) as tally:
         tally.advance(10)
         print("a,row")
         tally.advance(20)
@@ -92,7 +92,7 @@ def test_what_is_counted_is_a_bar_on_a_terminal_that_leaves_standard_output_alon
 def test_what_is_counted_elsewhere_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     for console in (Console(file=written), Console(file=written, force_terminal=True)):
-        with Tally(console, "reading", is_live=False) as tally:
+        with Display(console, "reading", is_live=False) as tally:
             tally.advance(1)
             monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", -1.0)
             tally.advance(2)
@@ -102,7 +102,7 @@ def test_what_is_counted_elsewhere_is_a_line_now_and_then(monkeypatch: pytest.Mo
 
 
 def test_what_several_threads_count_is_counted_whole() -> None:
-    with Tally(Console(file=io.StringIO()), "reading") as tally, ThreadPoolExecutor(8) as pool:
+    with Display(Console(file=io.StringIO()), "reading") as tally, ThreadPoolExecutor(8) as pool:
         list(pool.map(tally.advance, [1] * 5_000))
     assert tally.n_done == 5_000
 

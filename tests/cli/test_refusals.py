@@ -21,6 +21,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     write_bars(tmp_path / "bars.npz")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "experiment.json").write_text("{}")
+    (tmp_path / "0").touch()
     (tmp_path / "rows.txt").write_text("0\n1\n99999\n")
     (tmp_path / "names.csv").write_text("file,label\na.png,cat\n")
     (tmp_path / "note.pdf").write_text("no split")
@@ -61,7 +64,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --seed one", "--seed"),
         ("train digits --for ever", "--for ever: give a time such as 90s, 9m or 2h"),
         ("train digits --checkpoint-every 0", "--checkpoint-every 0: give a time such as 90s, 9m or 2h"),
-        ("train --resume empty --checkpoint-every often", "--checkpoint-every often: give a time"),
+        ("train digits --checkpoint-every often", "--checkpoint-every often: give a time"),
         ("reproduce table-3 --checkpoint-every -1s", "--checkpoint-every -1s: give a time"),
         ("train digits --out bars.npz", "is a file; name a folder"),
         ("train digits --out .", "exists already; choose another --out"),
@@ -73,7 +76,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("evaluate nowhere", "nowhere: is no run folder"),
         ("evaluate", "run"),
         ("predict nowhere picture.png", "nowhere: is no run folder"),
-        ("predict empty", "pictures"),
+        ("predict begun", "pictures"),
         ("data cifar11", "choose one of cifar10"),
         ("data broken.npz", "broken.npz"),
         ("data digits --size 16", "only the images of a folder"),
@@ -88,7 +91,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: s
 
 
 FRESH = {
-    "train": "data --labels --split-key --model --preset --set --seed --out --overwrite --strict",
+    "train": "data --labels --split-key --model --method --preset --set --seed --out --overwrite --strict",
     "label": "pictures --labels --out --test --size --model --no-flip --steps --batch --prior --no-suspects --set"
     " --seed --strict --overwrite",
 }
@@ -104,7 +107,7 @@ def test_a_setting_of_a_fresh_run_is_refused_by_name_beside_resume(shell: Shell,
     (parameter,) = (one for one in parameters(command) if name in one.opts)
     given = [] if parameter.param_type_name == "argument" else [name]
     given += [] if getattr(parameter, "is_flag", False) else ["0"]  # a default counts too
-    said = shell.fails(command, "--resume", "empty", *given)
+    said = shell.fails(command, "--resume", "begun", *given)
     assert said == f"error: --resume takes all settings from its run folder; leave out {name}"
 
 
@@ -142,7 +145,8 @@ def test_a_run_is_not_overwritten_unless_told_to(shell: Shell) -> None:
 
 
 def test_an_unfinished_run_has_no_model_to_judge_or_use(shell: Shell) -> None:
-    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
+    said = shell.runs_out_of_time("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
+    assert said.err.splitlines()[-1].startswith("time is up at step 0 of 2; go on with: laplacenet train --resume")
     assert "model.json" in shell.fails("evaluate", "run")
     assert "model.json" in shell.fails("predict", "run", "bars.npz")
 

@@ -1,15 +1,17 @@
-"""The README's numbers on the paper are those of the records beside it."""
+"""The numbers on the page of results, and those that the README repeats, are those of the records."""
 
 import pytest
 from references_docs import ROOT
 
 from laplacenet.experiments.benchmark import read_side_by_side
 from laplacenet.experiments.benchmark.epochs import BASELINE
+from laplacenet.experiments.paper.moons_record import read_moons
 from laplacenet.experiments.paper.plan import SHORT_STEPS
 from laplacenet.experiments.paper.records import Record, read_records
+from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_page import headline
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, RESULTS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md"))
 RECORDS = read_records(ROOT / "results")
 ROWS = {
     "one view": "laplacenet-views-1",
@@ -32,13 +34,31 @@ def recorded(name: str, *, data: str = "cifar100-4000") -> Record:
 
 
 def test_the_headline_is_the_reports() -> None:
-    assert headline(RECORDS) in README
+    assert headline(RecordBook(RECORDS)) in RESULTS
+
+
+def test_the_readme_repeats_the_headline() -> None:
+    text = " ".join(README.split())
+    for data, shown in (
+        ("cifar100-4000", "4 000 labels (paper: 31.64 %)"),
+        ("cifar100-10000", "10 000 (paper: 26.60 %)"),
+    ):
+        (record,) = (one for one in RECORDS if one.key.name == f"{data}/13-cnn/laplacenet" and one.key.is_full)
+        assert f"{100 * record.outcome.test_error:.2f} % with {shown}" in text
+
+
+def test_the_two_moons_are_the_recorded_ones() -> None:
+    moons = read_moons(ROOT / "results")
+    assert moons is not None
+    graph, network, supervised = (f"{moons.spread(method)[0]:.1f} %" for method in ("graph", "network", "supervised"))
+    assert f"| **{graph}** | {network} | {supervised} |" in RESULTS
+    assert (ROOT / "docs/figure-2.png").read_bytes() == (ROOT / "results/figure-2/figure-2.png").read_bytes()
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_the_shortened_runs_are_the_recorded_ones(row: str) -> None:
     outcome = recorded(ROWS[row]).outcome
-    (line,) = (line for line in README.splitlines() if line.startswith(f"| {row} |"))
+    (line,) = (line for line in RESULTS.splitlines() if line.startswith(f"| {row} |"))
     invariance = f"{100 * outcome.test_invariance:.2f}, {100 * outcome.train_invariance:.2f}"
     shown = invariance if row in WITH_INVARIANCE else ""
     assert [cell.strip() for cell in line.split("|")[2:4]] == [f"{100 * outcome.test_error:.2f}", shown]
@@ -49,13 +69,13 @@ def test_the_graph_and_the_network_with_more_labels_are_the_recorded_ones() -> N
         recorded(f"laplacenet-views-1-{what}", data="cifar100-10000") for what in ("network-labels", "no-alignment")
     )
     errors = [f"{100 * one.outcome.test_error:.2f} %" for one in (network, graph)]
-    assert f"the network's own pseudo-labels give {errors[0]}, the graph's {errors[1]}" in " ".join(README.split())
+    assert f"the network's own pseudo-labels give {errors[0]}, the graph's {errors[1]}" in " ".join(RESULTS.split())
 
 
 def test_the_epochs_are_those_that_were_measured_side_by_side() -> None:
     measured = read_side_by_side(ROOT / "results")
     assert measured is not None
-    text = " ".join(README.split())
+    text = " ".join(RESULTS.split())
     for row in measured.rows:
         shown = row.variant.replace("distribution ", "").replace("graph propagation", "the graph")
         if row.variant != BASELINE:

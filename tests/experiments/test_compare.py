@@ -48,7 +48,7 @@ def test_steps_fit_the_time_with_capture_and_a_label_pass_each_epoch() -> None:
 
 def test_a_supervised_start_is_a_fifth_of_all_steps_at_most() -> None:
     first, main = PhaseTimes(0.0, 0.5, 0.0, 10), PhaseTimes(0.0, 1.0, 0.0, 10)
-    times = StepTimes(main, first, most_first_steps=10)
+    times = StepTimes(main, first, first_share=0.2, most_first_steps=10)
     assert times.seconds(20) == pytest.approx(4 * 0.5 + 16 * 1.0)
     assert times.seconds(100) == pytest.approx(10 * 0.5 + 90 * 1.0)
 

@@ -15,7 +15,7 @@ from laplacenet.experiments.paper.recipes import experiment_in, find_recipe, hea
 from laplacenet.experiments.paper.records import Record, write_record
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_figures import comparable, error_curves, figure_4
-from laplacenet.reports.paper_page import headline, plain_cell, unbroken, write_report
+from laplacenet.reports.paper_page import headline, keep_together, plain_cell, write_report
 from laplacenet.reports.tables import paper_tables
 from laplacenet.runtime import InputError, write_json
 
@@ -121,6 +121,9 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     origin = {
         "date": "2026-11-15T10:00",
         "commit": "0123456789abcdef",
+        "libraries": {"torch": "2.13"},
+        "python": "3.11",
+        "load": 0.0,
         "hardware": {"device": "cuda", "gpu": "Some GPU"},
     }
     on_gpu = BenchRecord(origin, {}, {"epochs": (base, larger)}, missing=(), elapsed_s=1.0, is_complete=True)
@@ -158,7 +161,7 @@ def test_markdown_tables_have_as_many_cells_in_every_row(results: Path, tmp_path
     write_report(results, tmp_path / "out")
     blocks = re.split(r"\n\s*\n", (tmp_path / "out" / "report.md").read_text())
     tables = [block.strip().splitlines() for block in blocks if block.strip().startswith("|")]
-    assert len(tables) == len(TABLES) + 3 + 3
+    assert len(tables) == len(TABLES) + 3 + 3 + 1
     for lines in tables:
         assert set(lines[1]) <= set("|-")
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
@@ -212,10 +215,10 @@ def test_figure_4_draws_what_has_two_points() -> None:
 
 
 def test_the_headline_shows_what_is_recorded_and_only_that() -> None:
-    text = headline(sample_records())
+    text = headline(RecordBook(sample_records()))
     assert "| cifar100/4000 | 13-cnn | 31.64 ± 0.02 | **31.50 ± 0.10** (n = 3, 250 000 steps) |" in text
     assert len(text.splitlines()) == 3
-    assert "nothing recorded yet" in headline([])
+    assert "nothing recorded yet" in headline(RecordBook([]))
 
 
 def test_an_output_that_is_a_file_is_refused(results: Path, tmp_path: Path) -> None:
@@ -231,5 +234,5 @@ def test_a_damaged_record_of_the_moons_is_refused_by_name(results: Path, tmp_pat
 
 
 def test_numbers_stay_whole_at_a_line_end() -> None:
-    assert unbroken("n = 1, 25 000 steps") == "n\u00a0=\u00a01, 25\u00a0000\u00a0steps"
+    assert keep_together("n = 1, 25 000 steps") == "n\u00a0=\u00a01, 25\u00a0000\u00a0steps"
     assert plain_cell("a|b\n<c>") == "a\\|b &lt;c&gt;"

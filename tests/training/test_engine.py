@@ -105,6 +105,17 @@ def test_hidden_labels_reach_no_method(pictures: ImageSet, name: str) -> None:
     assert [epoch.loss for epoch in train(honest)] == [epoch.loss for epoch in train(other)]
 
 
+def test_averaged_weights_label_and_are_judged(pictures: ImageSet) -> None:
+    method = method_named("laplacenet", pictures)
+    method = replace(method, config=replace(method.config, ema_decay=0.5, supervised_passes=1))
+    run = run_with(method, pictures)
+    *_, last = train(run)
+    assert last.inference.network is run.learner.teacher
+    embedded = run.method.inference(run.learner).embed(pictures.images)
+    assert torch.equal(embedded, last.inference.embed(pictures.images))
+    assert not torch.equal(run.learner.teacher.head.weight, run.learner.student.head.weight)
+
+
 @dataclass(frozen=True)
 class EverythingConfig(MethodConfig):
     name: str = "everything"

@@ -12,15 +12,18 @@ from laplacenet.data import ImageSet, balanced_split, hide_labels
 from laplacenet.graph import GraphConfig
 from laplacenet.models import build_model
 from laplacenet.training import (
+    METHODS,
     EpochPlan,
     Execution,
     ImageViews,
-    LaplaceNet,
     LaplaceNetConfig,
+    MethodConfig,
     Problem,
     Run,
     TrainConfig,
+    config_class,
     load_checkpoint,
+    method_class,
     save_checkpoint,
     train,
 )
@@ -46,10 +49,10 @@ def pictures() -> ImageSet:
     return ImageSet(images, labels, ("top", "bottom", "even"))
 
 
-def run_on(pictures: ImageSet, execution: Execution, model: str = "13-cnn") -> Run:
+def run_on(pictures: ImageSet, execution: Execution, model: str = "13-cnn", config: MethodConfig = CONFIG) -> Run:
     labels = hide_labels(pictures.labels, balanced_split(pictures.labels, 60, seed=0))
     views = ImageViews(AugmentConfig(), pictures.statistics, 32, 32)
-    method = LaplaceNet(Problem(labels, 3, views), TRAIN, CONFIG, GraphConfig(k=10))
+    method = method_class(config.name)(Problem(labels, 3, views), TRAIN, config, GraphConfig(k=10))
     return Run.of(method, build_model(model, n_classes=3), pictures.images, execution)
 
 
@@ -107,3 +110,28 @@ def test_a_whole_run_learns_and_a_resumed_one_ends_nearby(pictures: ImageSet, tm
     *_, last_resumed = train(resumed, start=position)
     assert last_resumed.step == 60
     assert last_resumed.loss == pytest.approx(last.loss, rel=0.1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_the_same_losses_captured_and_uncaptured(pictures: ImageSet, name: str) -> None:
+    config = config_class(name)()
+    losses = []
+    for execution in (replace(GPU, capture=False), GPU):
+        epochs = train(run_on(pictures, execution, config=config), monitor=StopAfter(24))
+        losses.append([epoch.loss for epoch in epochs])
+    uncaptured, captured = losses
+    assert captured == pytest.approx(uncaptured, rel=5 * TOLERANCE)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_capture_takes_no_step(pictures: ImageSet, name: str) -> None:
+    run = run_on(pictures, GPU, config=config_class(name)())
+    learner = prepare(run.learner, GPU)
+    stepper = Stepper(run.method, learner, run.inputs, execution=GPU)
+    plan = run.method.plan_epoch(0, 0, learner=learner, inputs=stepper.supply.inputs)
+    stepper.begin(plan)
+    block = run.method.draw(plan, 0, 2)
+    state = {**dict(learner.state_dict()), **stepper.optimizer_state()}
+    before = {key: tensor.clone() for key, tensor in state.items()}
+    stepper._capture(block, stepper.supply.stage(block.rows))
+    assert [key for key in state if not torch.equal(before[key], state[key])] == []

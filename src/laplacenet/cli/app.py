@@ -1,11 +1,13 @@
 """The commands under one name, and what is said and returned when one of them fails.
 
-Exit codes: 0 done; 1 the run or the machine failed (its numbers are no longer finite, the disk is full); 2 the user's
-input is at fault; 130 and 143 interrupted. Whichever it is, one line says so, and how to go on where that is possible.
-Torch takes a second to import, so commands import what they need when they are called, and `--help` answers at once.
+Exit codes: 0 done; 1 the run or the machine failed (its numbers are no longer finite, the disk is full); 2 invalid
+input; 3 the time limit was reached before the goal, and the run can be resumed; 130 and 143 interrupted. Whichever it
+is, one line says so, and how to go on where that is possible. Torch takes a second to import, so commands import what
+they need when they are called: `--help` and a wrong path are answered at once.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import shlex
@@ -16,53 +18,84 @@ from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 import laplacenet
 from laplacenet.cli.bench import bench
 from laplacenet.cli.compare import compare
 from laplacenet.cli.data import data
 from laplacenet.cli.demo import demo
+from laplacenet.cli.embed import embed
 from laplacenet.cli.evaluate import evaluate
 from laplacenet.cli.export import export
 from laplacenet.cli.label import label
 from laplacenet.cli.memory import keep_freed_memory
 from laplacenet.cli.methods import methods
 from laplacenet.cli.next import next as next_to_label
+from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, say
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
+from laplacenet.cli.review import review
 from laplacenet.cli.train import train
 
 FAILED = 1
-USER_AT_FAULT = 2
+INVALID_INPUT = 2
+TIME_LIMIT = 3
 INTERRUPTED = 130
-UsageError: type[Exception] = typer.BadParameter.__mro__[
-    1
-]  # Typer has Click's under a name that differs between its versions
+NO_USABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
+
+COMMANDS = {
+    "Try it": (demo,),
+    "Label your own pictures": (review, label, embed, next_to_label, predict, export),
+    "Train and evaluate": (train, methods, compare, evaluate, data),
+    "Reproduce the paper": (reproduce, report, bench),
+}
+"""In the order of the help."""
+
+
+class Commands(TyperGroup):
+    """Listed by what they are for. A closed pipe ends a command without an error."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, commands in COMMANDS.items():
+            names = [command.__name__ for command in commands]
+            limit = formatter.width - 6 - max(map(len, self.commands))
+            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with exit_at_closed_pipe():  # where help is printed
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with exit_at_closed_pipe():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+
+
+@contextlib.contextmanager
+def exit_at_closed_pipe() -> Iterator[None]:
+    """Typer itself would end with exit code 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        ignore_closed_pipe()
+        raise typer.Exit(0) from None
+
 
 app = typer.Typer(
     name="laplacenet",
-    add_completion=False,
+    cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    demo,
-    label,
-    train,
-    methods,
-    compare,
-    next_to_label,
-    evaluate,
-    predict,
-    export,
-    data,
-    reproduce,
-    report,
-    bench,
-):
-    app.command()(command)
+for commands in COMMANDS.values():
+    for command in commands:
+        app.command()(command)
 
 
 def show_version(asked: bool) -> bool:
@@ -94,6 +127,7 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     keep_freed_memory()
+    accept_any_character()
     with warnings_on_stderr(), interruptions() as caught:
         code = exit_code()
     if caught:
@@ -106,15 +140,14 @@ def exit_code() -> int:
     """Of the command that was asked for, once it has ended."""
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="laplacenet", standalone_mode=False)
-    except UsageError as error:
-        code = failed(misuse(error), USER_AT_FAULT)
+        sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        ignore_closed_pipe()
         code = 0
     except Exception as error:
-        code = failed(line_of(error), exit_code_of(error))
+        code = explain(error)
     return int(code or 0)
 
 
@@ -139,9 +172,7 @@ class OneLine(logging.Handler):
     """What the rooms below warn of, as every other warning is said."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from laplacenet.runtime.errors import one_line
-
-        typer.echo(f"warning: {one_line(record.getMessage())}", err=True)
+        say(f"warning: {record.getMessage()}", err=True)
 
 
 @contextlib.contextmanager
@@ -154,29 +185,38 @@ def warnings_on_stderr() -> Iterator[None]:
         logging.getLogger("laplacenet").removeHandler(handler)
 
 
-def misuse(error: Any) -> str:
-    """What Typer says of arguments that it does not accept, in one line, and where those that it does are listed."""
-    said = " ".join(error.format_message().split()).rstrip(".")
-    return f"{said}; see {error.ctx.command_path} --help" if error.ctx else said
+def explain(error: Exception) -> int:
+    """Say in one line why the command ended, and give its exit code; a bug keeps its traceback."""
+    from laplacenet.runtime import InputError, RunError, TimeLimitError
 
-
-def line_of(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
-
-
-def exit_code_of(error: Exception) -> int:
-    """2 for the user's input, 1 for a run or a machine that failed; anything else is a bug and keeps its traceback."""
-    from laplacenet.runtime import InputError, RunError
-
+    if isinstance(error, TimeLimitError):
+        say(str(error), err=True)
+        return TIME_LIMIT
+    if hasattr(error, "format_message"):  # Typer's own; it brings a Click of its own, or in older versions needs one
+        return failed(misuse(error), INVALID_INPUT)
     if isinstance(error, InputError):
-        return USER_AT_FAULT
-    if isinstance(error, RunError | OSError):
-        return FAILED
+        return failed(str(error), INVALID_INPUT)
+    if isinstance(error, OSError):
+        return failed(reason_of(error), INVALID_INPUT if error.errno in NO_USABLE_PATH else FAILED)
+    if isinstance(error, RunError):
+        return failed(str(error), FAILED)
     raise error
 
 
+def misuse(error: Any) -> str:
+    """What Typer says of arguments that it does not accept, in one line, and where those that it does are listed."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    ctx = getattr(error, "ctx", None)
+    return f"{said}; see {ctx.command_path} --help" if ctx else said
+
+
+def reason_of(error: OSError) -> str:
+    if error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
 def failed(message: str, code: int) -> int:
-    typer.echo(f"error: {message}", err=True)
+    with contextlib.suppress(BrokenPipeError):
+        say(f"error: {message}", err=True)
     return code

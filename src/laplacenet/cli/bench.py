@@ -22,16 +22,14 @@ def bench(
         typer.Option(metavar="N,N,…", help="Points in the graphs.  [default: 10000,100000,1000000]"),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the record.")] = Path("results/bench"),
-    table: Annotated[
-        bool, typer.Option("--table", help="Measure nothing: print the records in --out as Markdown.")
-    ] = False,
     device: Device = "auto",
     compile_loss: Compile = False,
 ) -> None:
-    """Measure the step, the views, the pseudo-label pass and the graph at scale, each beside its rivals; and how long
-    an epoch of each of the paper's variants takes (Table IX).
+    """Measure the training step, the views, the pseudo-label pass and the graph at scale, each beside alternatives, and
+    the time of an epoch of each of the paper's variants (Table IX).
 
-    No data is needed. The record is written after every measurement: what was measured stays if the rest is stopped.
+    No data is needed. The record is written after every measurement, so an interrupted benchmark keeps what it has.
+    `laplacenet report` turns the records in results/bench into Markdown tables.
 
     \b
     Examples:
@@ -39,14 +37,9 @@ def bench(
       laplacenet bench --only graph --sizes 10000,100000
     """
     from laplacenet.cli.measuring import chosen_settings, measure, show
-    from laplacenet.experiments.benchmark import read_bench_records
-    from laplacenet.reports.bench_table import markdown_tables
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
 
-    if table:
-        typer.echo(markdown_tables(read_bench_records(out)), nl=False)
-        return
     execution = Execution(choose_device(device), compile=compile_loss)
     record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)
     show(record)

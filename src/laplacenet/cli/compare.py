@@ -14,14 +14,16 @@ from laplacenet.cli.options import (
     Model,
     Preset,
     Settings,
-    seconds,
-    time_limit_s,
+    duration_of,
 )
 from laplacenet.cli.train import Data, Labels
 
 Methods = Annotated[str, typer.Option(metavar="A,B,…", help="The methods, by names that laplacenet methods lists.")]
 RunTime = Annotated[
-    str | None, typer.Option("--for", metavar="TIME", help="The training time of each run (90s, 5m, 1h).")
+    float | None,
+    typer.Option(
+        "--for", parser=duration_of("--for"), metavar="TIME", help="The training time of each run (90s, 5m, 1h)."
+    ),
 ]
 Steps = Annotated[int | None, typer.Option(help="The steps of each run, in place of --for.")]
 Seeds = Annotated[int, typer.Option(help="How many runs of each method, each with a seed and labels of its own.")]
@@ -30,13 +32,21 @@ SplitKey = Annotated[
     typer.Option(help='Which split, where an .npz file holds several; "4000/{split:02d}" takes another for each seed.'),
 ]
 Tune = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Choose each method's learning rate by runs of this length.")
+    float | None,
+    typer.Option(
+        parser=duration_of("--tune"), metavar="TIME", help="Choose each method's learning rate by runs of this length."
+    ),
 ]
 Rates = Annotated[str | None, typer.Option(metavar="A,B,…", help="The learning rates to choose among.")]
 HeldOut = Annotated[int | None, typer.Option(help="How many of the labels to hold out and judge the rates by.")]
 Finalists = Annotated[int | None, typer.Option(help="Only this many of the best methods get further seeds.")]
 Limit = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Stop after this time in all; the same command goes on later.")
+    float | None,
+    typer.Option(
+        parser=duration_of("--limit"),
+        metavar="TIME",
+        help="Stop after this time in all; the same command goes on later.",
+    ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The folder of the comparison.  [default: runs/compare-DATA]")]
 Record = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write all numbers and what produced them.")]
@@ -64,7 +74,7 @@ def compare(
     compile_loss: Compile = False,
     data_dir: DataDir = None,
     download: Download = False,
-    checkpoint_every: CheckpointEvery = "60s",
+    checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
     """Compare methods on the same data, labels and network, for equal minutes or equal steps.
 
@@ -88,19 +98,17 @@ def compare(
     base = in_folder(chosen_experiment(data, preset, labels=labels, split_key=None, model=model, seed=None), data_dir)
     request = Request(
         methods=methods,
-        for_s=time_limit_s(run_time),
+        for_s=run_time,
         steps=steps,
         n_seeds=seeds,
-        tune_s=None if tune is None else seconds(tune, option="--tune"),
+        tune_s=tune,
         rates=rates,
         held_out=held_out,
         finalists=finalists,
         settings=tuple(settings or ()),
         split_key=split_key,
     )
-    every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=every_s)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     folder = out or Path("runs") / f"compare-{base.name}"
     bench = Workbench(chosen_comparison(base, request), folder, execution)
-    limit_s = None if limit is None else seconds(limit, option="--limit")
-    work_through(bench, limit_s=limit_s, record=record, download=download)
+    work_through(bench, limit_s=limit, record=record, download=download)

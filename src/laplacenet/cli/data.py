@@ -4,12 +4,15 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import DataDir, Download
+from laplacenet.cli.options import DataDir, Download, data_or_path
 
 
 def data(
     name: Annotated[
-        str, typer.Argument(metavar="DATA", help="A data set's name, a folder of pictures or an .npz file.")
+        str,
+        typer.Argument(
+            callback=data_or_path, metavar="DATA", help="A data set's name, a folder of pictures or an .npz file."
+        ),
     ] = "digits",
     size: Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")] = None,
     data_dir: DataDir = None,

@@ -1,47 +1,61 @@
 """What is seen of a labeling while it goes on: its stage, its steps and the time left, on stderr."""
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from laplacenet.cli.progress import LINE_EVERY_S, Live, print_line
+from laplacenet.cli.progress import Display, print_line, reading, warn
 from laplacenet.cli.wording import duration
 from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.session import Progress
+from laplacenet.runtime import Monitor
 
-SAID_OF_STAGES = {
-    "estimate": "learning, a part of the labels hidden",
+TITLES = {
+    "estimate": "training, some labels held out",
     "suspects": "looking for wrong labels",
-    "final": "learning from all labels",
-    "vote": "another network, to vote",
+    "final": "training on all labels",
+    "vote": "training another network to vote",
 }
 
 
-class StageDisplay(Live):
+class TerminalProgress(Progress):
+    """A labeling on stderr."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[Monitor]:
+        with reading(name) as tally:
+            yield tally
+
+    def warn(self, text: str) -> None:
+        warn(self.console, text)
+
+    def chose(self, sentences: Sequence[str]) -> None:
+        print_line(self.console, "chose: " + " ".join(sentences))
+
+    @contextlib.contextmanager
+    def training(self, ends_at: float | None) -> Iterator[Callable[[StageEpoch], None]]:
+        with StageDisplay(self.console, ends_at=ends_at) as display:
+            yield display.show
+
+
+class StageDisplay(Display):
     """A bar for the stage under way on a terminal, elsewhere a line when a stage begins and every few seconds."""
 
     def __init__(self, console: Console, *, ends_at: float | None) -> None:
-        self.console, self.ends_at = console, ends_at
-        self.stage, self.said_at = "", 0.0
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task("", total=1, state="")
+        super().__init__(console, "", n=1)
+        self.ends_at, self.stage = ends_at, ""
 
     def show(self, record: StageEpoch) -> None:
-        title = f"{SAID_OF_STAGES[record.stage.split('-')[0]]} ({record.stage})"
+        title = f"{TITLES[record.stage.split('-')[0]]} ({record.stage})"
+        is_notable = record.stage != self.stage or record.step == record.steps
+        self.stage = record.stage
         state = f"loss {record.loss:.3f}{self._left()}"
-        self.progress.update(self.task, description=title, total=record.steps, completed=record.step, state=state)
-        is_new, self.stage = record.stage != self.stage, record.stage
-        is_due = is_new or record.step == record.steps or time.monotonic() - self.said_at >= LINE_EVERY_S
-        if is_due and not self.console.is_terminal:
-            self.said_at = time.monotonic()
-            print_line(self.console, f"{title}  {record.step}/{record.steps}  {state}")
+        self.update(title=title, n=record.steps, n_done=record.step, state=state, is_notable=is_notable)
 
     def _left(self) -> str:
         """Of the whole labeling; unknown where no time was set."""

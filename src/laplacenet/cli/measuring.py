@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from laplacenet.cli.progress import Display
 from laplacenet.experiments.benchmark import (
     BenchRecord,
     BenchSettings,
@@ -15,7 +15,7 @@ from laplacenet.experiments.benchmark import (
     full_settings,
     measurements,
     quick_settings,
-    taken,
+    take_measurement,
     with_result,
     write_bench_record,
 )
@@ -43,16 +43,12 @@ def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tupl
     record = empty_record(settings, execution.device)
     write_bench_record(record, folder)  # a folder that cannot be written to is refused before the work
     every, began_at = measurements(settings, execution), time.perf_counter()
-    with _progress() as progress:
-        bar = progress.add_task("", total=len(every))
-        for number, measurement in enumerate(every, start=1):
-            progress.update(bar, description=measurement.name)
-            if not progress.console.is_terminal:
-                progress.console.print(f"{number}/{len(every)}  {measurement.name}", markup=False, highlight=False)
-            result = taken(measurement, execution)
+    with Display(Console(stderr=True), "measuring", n=len(every)) as display:
+        for number, measurement in enumerate(every):
+            display.update(state=measurement.name, n_done=number, is_notable=True)
+            result = take_measurement(measurement, execution)
             record = with_result(record, measurement.section, result, elapsed_s=time.perf_counter() - began_at)
             write_bench_record(record, folder)
-            progress.advance(bar)
     record = dataclasses.replace(record, is_complete=True)
     return record, write_bench_record(record, folder)
 
@@ -64,10 +60,3 @@ def show(record: BenchRecord) -> None:
         table.add_row(*line.cells)
     console = Console()
     console.print(table, markup=False) if console.is_terminal else Console(width=240).print(table, markup=False)
-
-
-def _progress() -> Progress:
-    """On a terminal a bar; elsewhere a line a measurement."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)

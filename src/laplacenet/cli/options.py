@@ -1,11 +1,76 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what is checked of them before torch is imported."""
 
+import os
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda or cuda:N.")]
+Given = TypeVar("Given", Path | None, Sequence[Path])
+DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+def existing(given: Given) -> Given:
+    """A callback: files and folders that are read must be there."""
+    from laplacenet.runtime import InputError
+
+    paths = [given] if isinstance(given, Path) else given or []
+    for path in paths:
+        if not path.expanduser().exists():
+            raise InputError(f"{path}: no such file or folder")
+    return given
+
+
+def existing_run(given: Path | None) -> Path | None:
+    """A callback: a run folder must be one."""
+    from laplacenet.runtime import RunFolder
+
+    if given is not None:
+        RunFolder.open(given)
+    return given
+
+
+def data_or_path(given: str | None) -> str | None:
+    """A callback: the name of a data set, which is looked up later, or a path, which must be there."""
+    from laplacenet.runtime import InputError
+
+    if given is not None and os.sep in given and not Path(given).expanduser().exists():
+        raise InputError(f"no data set, folder or file called {given!r}")
+    return given
+
+
+def known_device(given: str) -> str:
+    """A callback: whether the device exists is known later."""
+    from laplacenet.runtime import InputError
+
+    if not DEVICES.fullmatch(given):
+        raise InputError(f"unknown device {given!r}; choose auto, cpu, cuda or cuda:N")
+    return given
+
+
+def seconds(text: str | float, *, option: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
+    from laplacenet.runtime import InputError
+
+    text = str(text)
+    number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "m", "h") else (text, "s")
+    try:
+        duration = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
+    except ValueError:
+        duration = -1.0
+    if not 0 < duration < float("inf"):
+        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
+    return duration
+
+
+def duration_of(option: str) -> Callable[[str], float]:
+    """A parser of durations for this option."""
+    return lambda text: seconds(text, option=option)
+
+
+Device = Annotated[str, typer.Option(callback=known_device, help="Where to compute: auto, cpu, cuda or cuda:N.")]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -29,20 +94,28 @@ Preset = Annotated[
     typer.Option(
         metavar="NAME",
         help="Lay other defaults over those of the data:"
-        " digits, cifar10, cifar100, mini-imagenet, two-moons or pictures.",
+        " digits, cifar10, cifar100, mini-imagenet, two-moons, pictures or fast.",
     ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the run that lies there and begin anew.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out; all other files stay.")]
 TimeLimit = Annotated[
-    str | None,
-    typer.Option("--for", metavar="TIME", help="Stop after this time (90s, 9m, 2h) with a checkpoint to resume from."),
+    float | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=duration_of("--for"),
+        help="Stop after this time (90s, 9m, 2h) with a checkpoint to resume from; the exit code is then 3.",
+    ),
 ]
 
 CheckpointEvery = Annotated[
-    str,
+    float,
     typer.Option(
         metavar="TIME",
-        help="Save a checkpoint this often (90s, 9m, 2h): what a crash costs at most. The result is the same.",
+        parser=duration_of("--checkpoint-every"),
+        show_default=False,
+        help="Save a checkpoint this often (90s, 9m, 2h): what a crash costs at most. The result is the same."
+        "  [default: 60s]",
     ),
 ]
 
@@ -54,22 +127,3 @@ def refuse_beside_resume(settings: dict[str, object]) -> None:
     given = [name for name, value in settings.items() if value is not None and value is not False]
     if given:
         raise InputError(f"--resume takes all settings from its run folder; leave out {', '.join(given)}")
-
-
-def time_limit_s(text: str | None) -> float | None:
-    """Of --for; None where it was not given."""
-    return None if text is None else seconds(text, option="--for")
-
-
-def seconds(text: str, *, option: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
-    from laplacenet.runtime import InputError
-
-    number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "m", "h") else (text, "s")
-    try:
-        duration = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
-    except ValueError:
-        duration = -1.0
-    if not 0 < duration < float("inf"):
-        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
-    return duration

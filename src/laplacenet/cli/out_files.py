@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,18 @@ import typer
 OverwriteFile = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]
 
 
-def require_free(out: Path, *, suffixes: tuple[str, ...], overwrite: bool) -> None:
-    """Before any work is done for it."""
-    from laplacenet.runtime import InputError
+def require_free(
+    out: Path, *, suffixes: tuple[str, ...], overwrite: bool, inputs: Iterable[Path | str | None] = ()
+) -> None:
+    """Before any work is done for it: a file that may be written, and that is none of the inputs."""
+    from laplacenet.runtime import InputError, require_no_input
 
     if out.suffix.lower() not in suffixes:
         raise InputError(f"--out {out}: give a name that ends in {' or '.join(suffixes)}")
     if out.is_dir():
         raise InputError(f"--out {out}: is a folder; name a file")
+    if out.exists():
+        require_no_input(out, inputs)
     if out.exists() and not overwrite:
         raise InputError(f"--out {out}: exists already; choose another name or --overwrite")
 

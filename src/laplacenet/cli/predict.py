@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device
+from laplacenet.cli.options import Device, existing, existing_run
 from laplacenet.cli.out_files import OverwriteFile, csv_line, require_free, write_out
+from laplacenet.cli.output import say, write_data
 
 if TYPE_CHECKING:
     import torch
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run of train or label.")],
+    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
     pictures: Annotated[
         list[Path],
         typer.Argument(
-            help="Picture files, folders of them, or .npy and .npz files (of embeddings, if the run had them)."
+            callback=existing,
+            help="Picture files, folders of them, or .npy and .npz files (of embeddings, if the run had them).",
         ),
     ],
     out: Annotated[
@@ -43,24 +45,21 @@ def predict(
       laplacenet predict runs/digits-0 photos/ --out labels.csv
       laplacenet predict runs/digits-0 photos/cat/a.jpg photos/dog/b.jpg
     """
-    from rich.console import Console
-
-    from laplacenet.cli.progress import Tally
-    from laplacenet.labeling.predictions import sources_of
-    from laplacenet.runtime import RunFolder, choose_device
-
-    chosen_device = choose_device(device)
     if out is not None:
-        require_free(out, suffixes=(".csv", ".jsonl"), overwrite=overwrite)
-    path = RunFolder.open(run).path
-    judge = loaded_judge(path, chosen_device)
+        require_free(out, suffixes=(".csv", ".jsonl"), overwrite=overwrite, inputs=pictures)
+
+    from laplacenet.cli.progress import counter
+    from laplacenet.labeling.predictions import sources_of
+    from laplacenet.runtime import choose_device
+
+    judge = loaded_judge(run, choose_device(device))
     sources = sources_of(pictures)
     write_lines = json_lines if out is not None and out.suffix.lower() == ".jsonl" else csv_lines
     is_live = out is not None or not sys.stdout.isatty()
-    with Tally(Console(stderr=True), "predict", n=sum(map(len, sources)), is_live=is_live) as tally:
-        lines = write_lines(told_of_skipped(judge(sources, tally)))
+    with counter("predict", n=sum(map(len, sources)), is_live=is_live) as tally:
+        lines = write_lines(without_skipped(judge(sources, tally)))
         if out is None:
-            sys.stdout.writelines(lines)
+            write_data(lines)
             return
         content = "".join(lines).encode()
     write_out(out, content)
@@ -82,12 +81,13 @@ def loaded_judge(
     return lambda sources, monitor: predictions(network, description, sources, monitor=monitor)
 
 
-def told_of_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Prediction]":
+def without_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Prediction]":
+    """The predictions; what was skipped is said."""
     from laplacenet.data import Skipped
 
     for entry in entries:
         if isinstance(entry, Skipped):
-            typer.echo(f"warning: {entry.path}: skipped ({entry.reason})", err=True)
+            say(f"warning: {entry.path}: skipped ({entry.reason})", err=True)
         else:
             yield entry
 

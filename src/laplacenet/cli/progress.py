@@ -1,41 +1,60 @@
-"""What is seen of a run while it goes on: a bar on a terminal, a line now and then elsewhere; all of it on stderr."""
+"""What is seen of work while it goes on: a bar on a terminal, a line now and then elsewhere; all of it on stderr."""
 
 import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from laplacenet.cli.wording import duration, percent
-from laplacenet.experiments import EpochRecord
-from laplacenet.experiments.run_records import remarks
 from laplacenet.runtime import Interruption
 from laplacenet.runtime.errors import one_line
 
+if TYPE_CHECKING:
+    from laplacenet.experiments import EpochRecord
+
 LINE_EVERY_S = 5.0
-Shown = TypeVar("Shown", bound="Live")
+Shown = TypeVar("Shown", bound="Display")
 
 
-@runtime_checkable
-class Display(Protocol):
-    """Shows steps and epochs."""
+class Display:
+    """Counts what is done: a bar on a terminal while it is open, elsewhere a line every few seconds.
 
-    def __enter__(self) -> "Display": ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def advance(self, n: int) -> None: ...
-    def show(self, record: EpochRecord) -> None: ...
+    It is a monitor that never stops the work. `n` is None where nobody knows beforehand. Standard output is left alone:
+    it may be a table that is written meanwhile. Where that goes to the terminal too, `is_live=False` asks for lines,
+    which do not write over it. A `transient` bar leaves nothing behind.
+    """
 
+    should_stop = False
 
-class Live:
-    """Has a bar that is seen while it is open."""
-
-    progress: Progress
+    def __init__(
+        self,
+        console: Console,
+        title: str,
+        *,
+        n: int | None = None,
+        n_done: int = 0,
+        is_live: bool = True,
+        shows_time_left: bool = False,
+        transient: bool = False,
+    ) -> None:
+        self.console, self.title, self.n, self.n_done = console, one_line(title), n, n_done
+        self.state, self.n_before = "", n_done
+        self.is_live, self.shows_time_left = is_live and console.is_terminal, shows_time_left
+        self.began_at = self.said_at = time.monotonic()
+        self.counting = threading.Lock()  # pictures are decoded in threads
+        self.progress = Progress(
+            *columns(shows_time_left=shows_time_left),
+            console=console,
+            transient=transient,
+            redirect_stdout=False,
+            disable=not self.is_live,
+        )
+        self.task = self.progress.add_task(self.title, total=n, completed=n_done, state="")
 
     def __enter__(self: Shown) -> Shown:
         self.progress.start()
@@ -46,80 +65,73 @@ class Live:
     ) -> None:
         self.progress.stop()
 
-
-class Bar(Live):
-    """Live on a terminal: steps, loss, test error, pseudo-label accuracy, time left."""
-
-    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-            console=console,
-        )
-        self.task = self.progress.add_task(title, total=n_steps, completed=n_done, state="")
-        self.notes = Notes(console, said)
-
     def advance(self, n: int) -> None:
-        self.progress.advance(self.task, n)
+        with self.counting:
+            self.n_done += n
+            self.refresh()
 
-    def show(self, record: EpochRecord) -> None:
-        self.notes.say(record)
-        self.progress.update(self.task, state=state_of(record))
-
-
-class Lines:
-    """Where nobody watches: the first epoch, the last, and one every few seconds between."""
-
-    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
-        self.console, self.title, self.n_steps, self.n_done = console, title, n_steps, n_done
-        self.n_before = n_done
-        self.began_at = time.monotonic()
-        self.said_at = float("-inf")
-        self.notes = Notes(console, said)
-
-    def __enter__(self) -> "Lines":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def update(
+        self,
+        *,
+        title: str | None = None,
+        n: int | None = None,
+        n_done: int | None = None,
+        state: str | None = None,
+        is_notable: bool = False,
     ) -> None:
-        pass
+        """Change what is given; what is notable gets a line at once."""
+        with self.counting:
+            self.title = self.title if title is None else one_line(title)
+            self.n = self.n if n is None else n
+            self.n_done = self.n_done if n_done is None else n_done
+            self.state = self.state if state is None else one_line(state)
+            self.refresh(is_notable=is_notable)
 
-    def advance(self, n: int) -> None:
-        self.n_done += n
+    def refresh(self, *, is_notable: bool = False) -> None:
+        self.progress.update(self.task, description=self.title, completed=self.n_done, total=self.n, state=self.state)
+        now = time.monotonic()
+        if not self.is_live and (is_notable or now - self.said_at >= LINE_EVERY_S):
+            self.said_at = now
+            print_line(self.console, "  ".join(self._parts()))
 
-    def show(self, record: EpochRecord) -> None:
-        self.notes.say(record)
-        if record.step < self.n_steps and time.monotonic() - self.said_at < LINE_EVERY_S:
-            return
-        self.said_at = time.monotonic()
-        rate_s = (self.said_at - self.began_at) / max(1, self.n_done - self.n_before)
-        left = duration(rate_s * (self.n_steps - record.step))
-        print_line(self.console, f"{self.title}  {record.step}/{self.n_steps}  {state_of(record)}  {left} left")
+    def _parts(self) -> list[str]:
+        count = f"{self.n_done}" if self.n is None else f"{self.n_done}/{self.n}"
+        parts = [self.title, count, self.state]
+        if self.shows_time_left and self.n is not None:
+            rate_s = (time.monotonic() - self.began_at) / max(1, self.n_done - self.n_before)
+            parts.append(f"{duration(rate_s * (self.n - self.n_done))} left")
+        return [part for part in parts if part]
 
 
-class Notes:
-    """What should be known of the graph: each kind of remark once a run; `said` are those of earlier sessions."""
+class RunDisplay(Display):
+    """The steps of a run, with loss, test error and pseudo-label accuracy; and each kind of remark once a run.
 
-    def __init__(self, console: Console, said: Iterable[str] = ()) -> None:
-        self.console = console
+    `said` are the kinds of remarks that earlier sessions made.
+    """
+
+    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
+        super().__init__(console, title, n=n_steps, n_done=n_done, shows_time_left=True)
         self.said = set(said)
+        self.is_first = True
 
-    def say(self, record: EpochRecord) -> None:
+    def show(self, record: "EpochRecord") -> None:
+        from laplacenet.experiments.run_records import remarks
+
         for kind, text in remarks(record).items():
             if kind not in self.said:
                 warn(self.console, text)
                 self.said.add(kind)
+        is_notable = self.is_first or record.step == self.n
+        self.update(n_done=record.step, state=state_of(record), is_notable=is_notable)
+        self.is_first = False
 
 
 class Watch:
     """The monitor of a run: it feeds the display and stops the run on a signal or when its time is up."""
 
-    def __init__(self, interruption: Interruption, display: Display, *, limit_s: float | None) -> None:
+    def __init__(
+        self, interruption: Interruption, display: Display | None = None, *, limit_s: float | None = None
+    ) -> None:
         self.interruption, self.display = interruption, display
         self.stops_at = None if limit_s is None else time.monotonic() + limit_s
 
@@ -129,57 +141,32 @@ class Watch:
         return is_late or self.interruption.signal is not None
 
     def advance(self, n: int) -> None:
-        self.display.advance(n)
+        if self.display is not None:
+            self.display.advance(n)
 
 
-class Tally(Live):
-    """The monitor of work that is counted: a bar on a terminal while it lasts, elsewhere a line now and then.
-
-    `n` is None where nobody knows beforehand. Standard output is left alone, for it may be a table that is written
-    meanwhile; where that goes to the terminal too, `is_live=False` says lines, which do not write over it.
-    """
-
-    should_stop = False
-
-    def __init__(self, console: Console, title: str, *, n: int | None = None, is_live: bool = True) -> None:
-        self.console, self.title, self.n, self.n_done = console, one_line(title), n, 0
-        self.is_live = is_live and console.is_terminal
-        self.said_at = time.monotonic()
-        self.counting = threading.Lock()  # pictures are decoded in threads
-        self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            console=console,
-            transient=True,
-            redirect_stdout=False,
-            disable=not self.is_live,
-        )
-        self.task = self.progress.add_task(self.title, total=n)
-
-    def advance(self, n: int) -> None:
-        with self.counting:
-            self.n_done += n
-            self.progress.update(self.task, completed=self.n_done)
-            if not self.is_live and time.monotonic() - self.said_at >= LINE_EVERY_S:
-                self.said_at = time.monotonic()
-                of_all = "" if self.n is None else f"/{self.n}"
-                print_line(self.console, f"{self.title}  {self.n_done}{of_all}")
+def columns(*, shows_time_left: bool) -> list[ProgressColumn]:
+    text: Any = TextColumn("{task.fields[state]}", markup=False)
+    shown = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(), text]
+    return [*shown, TimeRemainingColumn(compact=True), TextColumn("left")] if shows_time_left else shown
 
 
-def reading(name: str, *, is_live: bool = True) -> Tally:
+def counter(title: str, *, n: int | None = None, is_live: bool = True) -> Display:
+    """The monitor of work that is counted; nothing is left of it when it is done."""
+    return Display(Console(stderr=True), title, n=n, is_live=is_live, transient=True)
+
+
+def reading(name: str, *, is_live: bool = True) -> Display:
     """The monitor of reading a data set, of which only its own name is said."""
-    return Tally(Console(stderr=True), f"reading {Path(name).name}", is_live=is_live)
+    return counter(f"reading {Path(name).name}", is_live=is_live)
 
 
-def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> Display:
+def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> RunDisplay:
     """`said` are the kinds of remarks that earlier sessions of the run made."""
-    console = Console(stderr=True)
-    kind = Bar if console.is_terminal else Lines
-    return kind(console, title, n_steps=n_steps, n_done=n_done, said=said)
+    return RunDisplay(Console(stderr=True), title, n_steps=n_steps, n_done=n_done, said=said)
 
 
-def state_of(record: EpochRecord) -> str:
+def state_of(record: "EpochRecord") -> str:
     parts = [f"loss {record.loss:.3f}"]
     if record.test_error is not None:
         parts.append(f"test error {percent(record.test_error)}")
@@ -193,5 +180,5 @@ def warn(console: Console, text: str) -> None:
 
 
 def print_line(console: Console, text: str) -> None:
-    """As it is: no markup, no colors, no wrapping."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """As it is, but in one line: no markup, no colors, no wrapping, no control characters."""
+    console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)

@@ -8,40 +8,35 @@ import typer
 
 def report(
     run: Annotated[
-        Path | None, typer.Argument(help="The folder of a run of label; or one that holds records, as --results.")
+        Path | None, typer.Argument(help="The folder of a run; or one that holds records, as --results.")
     ] = None,
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),
-    headline: Annotated[
-        bool, typer.Option("--headline", help="Print the headline rows as a Markdown table instead.")
-    ] = False,
 ) -> None:
-    """Make the page of a labeling again; or, without a run, set the paper beside what was recorded.
+    """Write the report page of a run again; or, without a run, the report on the paper.
 
-    Of the paper: its tables, figures and claims beside ours, as one HTML page and as Markdown.
+    The report on the paper shows its tables, figures and claims beside what is recorded, as one HTML page (report.html)
+    and as Markdown (report.md); benchmarks become Markdown tables (bench.md).
 
     \b
     Examples:
       laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
-    from laplacenet.experiments.paper.records import read_records
-    from laplacenet.reports.paper_page import headline as headline_rows
     from laplacenet.reports.paper_page import write_report
+    from laplacenet.runtime import require_apart
     from laplacenet.runtime.run_folder import EXPERIMENT
 
     if run is not None and (run / EXPERIMENT).is_file():
         typer.echo(page_of(run))
         return
     records = results if run is None else run
-    if headline:
-        typer.echo(headline_rows(read_records(records)), nl=False)
-        return
+    require_apart(out, [records])
     typer.echo(write_report(records, out))
 
 
 def page_of(run: Path) -> Path:
-    """The labeling's page; of a run of train the curves, which its records hold."""
+    """The page of a labeling run; the curves of a training run."""
     from laplacenet.cli.session import CURVES
     from laplacenet.experiments import read_epochs, read_experiment
     from laplacenet.labeling.result import SUMMARY

@@ -5,17 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import (
-    CheckpointEvery,
-    Compile,
-    DataDir,
-    Device,
-    Preset,
-    Settings,
-    TimeLimit,
-    seconds,
-    time_limit_s,
-)
+from laplacenet.cli.options import CheckpointEvery, Compile, DataDir, Device, Preset, Settings, TimeLimit
 
 Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
@@ -49,7 +39,7 @@ def reproduce(
     preset: Preset = None,
     settings: Settings = None,
     time_limit: TimeLimit = None,
-    checkpoint_every: CheckpointEvery = "60s",
+    checkpoint_every: CheckpointEvery = 60.0,
     runs: Runs = RUNS,
     results: Results = Path("results"),
     device: Device = "auto",
@@ -73,8 +63,8 @@ def reproduce(
     from laplacenet.cli.reproduction import (
         FIGURE_2,
         Request,
-        chosen_splits,
         list_request,
+        parse_splits,
         refuse_unused,
         work_through,
     )
@@ -83,7 +73,7 @@ def reproduce(
 
     options: dict[str, object] = {"--column": column, "--row": row, "--steps": steps, "--data-dir": data_dir}
     options |= {"--split-file": split_file, "--preset": preset, "--set": settings, "--for": time_limit}
-    options |= {"--splits": splits != "0", "--checkpoint-every": checkpoint_every != "60s", "--runs": runs != RUNS}
+    options |= {"--splits": splits != "0", "--checkpoint-every": checkpoint_every != 60.0, "--runs": runs != RUNS}
     options |= {"--device": device != "auto", "--compile": compile_loss}
     refuse_unused(name, [option for option, value in options.items() if value])
     request = Request(
@@ -103,10 +93,9 @@ def reproduce(
         list_request(request)
         return
     if name == FIGURE_2:
-        reproduce_figure_two(results, chosen_splits(splits))
+        reproduce_figure_two(results, parse_splits(splits))
         return
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
-    every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=every_s)
-    work_through(request, execution=execution, limit_s=time_limit_s(time_limit))
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
+    work_through(request, execution=execution, limit_s=time_limit)

@@ -2,12 +2,13 @@
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
+from laplacenet.cli.output import say
 from laplacenet.cli.progress import Watch, display_for, print_line, reading, warn
 from laplacenet.cli.wording import outcome_lines
 from laplacenet.experiments import (
@@ -22,7 +23,7 @@ from laplacenet.experiments import (
 )
 from laplacenet.experiments.run_records import FINAL, EpochRecord, remarks
 from laplacenet.reports.curves import draw_run
-from laplacenet.runtime import InputError, Interruption, RunError, RunFolder
+from laplacenet.runtime import InputError, Interruption, RunError, RunFolder, TimeLimitError, require_apart
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
@@ -43,10 +44,11 @@ def run_session(
     execution: Execution,
     limit_s: float | None = None,
     goes_on_with: str | None = None,
-) -> Outcome | None:
-    """Start the folder's run, or go on with it if it has begun; None where the time limit came first.
+) -> Outcome:
+    """Start the folder's run, or go on with it if it has begun, to its end.
 
-    `goes_on_with` is the command that continues after an interruption, if it is not the plain one.
+    Where the time limit comes first, a `TimeLimitError` says how to go on. `goes_on_with` is the command that does, if
+    it is not the plain one.
     """
     is_begun, console, name = folder.has(EXPERIMENT), Console(stderr=True), task.experiment.name
     for note in [] if is_begun else task.notes():
@@ -64,11 +66,11 @@ def run_session(
         interruption = show_epochs(epochs, folder, title=name, n_steps=n_steps, limit_s=limit_s)
     if folder.has(FINAL):
         return read_outcome(folder)
-    reason = "time is up" if interruption.signal is None else "interrupted"
-    print_line(console, f"{reason} at step {steps_done(folder)} of {n_steps}; go on with: {command}")
-    if interruption.signal is not None:
-        raise typer.Exit(interruption.exit_code)
-    return None
+    where = f"at step {steps_done(folder)} of {n_steps}; go on with: {command}"
+    if interruption.signal is None:
+        raise TimeLimitError(f"time is up {where}")
+    print_line(console, f"interrupted {where}")
+    raise typer.Exit(interruption.exit_code)
 
 
 def show_epochs(
@@ -129,19 +131,19 @@ def how_to_go_on(folder: RunFolder, command: str) -> str:
     return f"the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
 
 
-def fresh_folder(out: Path | None, *, name: str, overwrite: bool) -> RunFolder:
-    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …"""
-    if out is not None:
-        return RunFolder.create(out, overwrite=overwrite)
-    path = Path("runs") / name
+def fresh_folder(
+    out: Path | None, *, name: str, overwrite: bool, inputs: Iterable[Path | str | None] = ()
+) -> RunFolder:
+    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; apart from what the run reads."""
+    path = Path("runs") / name if out is None else out
     number = 2
-    while not overwrite and path.exists() and any(path.iterdir()):
+    while out is None and not overwrite and path.exists() and any(path.iterdir()):
         path = Path("runs") / f"{name}-{number}"
         number += 1
+    require_apart(path, inputs)
     return RunFolder.create(path, overwrite=overwrite)
 
 
 def say_outcome(outcome: Outcome, folder: RunFolder) -> None:
-    for line in outcome_lines(outcome):
-        typer.echo(line)
-    typer.echo(f"run folder     {folder.path}  ({CURVES}, final.json, model.safetensors)")
+    say(*outcome_lines(outcome))
+    say(f"run folder     {folder.path}  ({CURVES}, final.json, model.safetensors)")

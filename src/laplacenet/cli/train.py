@@ -16,13 +16,16 @@ from laplacenet.cli.options import (
     Preset,
     Settings,
     TimeLimit,
+    data_or_path,
+    existing_run,
     refuse_beside_resume,
-    seconds,
-    time_limit_s,
 )
 
 Data = Annotated[
-    str | None, typer.Argument(help="A data set's name, a folder of pictures or an .npz file.  [default: digits]")
+    str | None,
+    typer.Argument(
+        callback=data_or_path, help="A data set's name, a folder of pictures or an .npz file.  [default: digits]"
+    ),
 ]
 Labels = Annotated[
     str | None,
@@ -39,7 +42,7 @@ MethodName = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
-Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
+Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Go on with the run in this folder.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")]
 
 
@@ -60,7 +63,7 @@ def train(
     data_dir: DataDir = None,
     download: Download = False,
     time_limit: TimeLimit = None,
-    checkpoint_every: CheckpointEvery = "60s",
+    checkpoint_every: CheckpointEvery = 60.0,
     strict: Strict = False,
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
@@ -85,9 +88,7 @@ def train(
     from laplacenet.runtime import RunFolder, choose_device
     from laplacenet.training import Execution
 
-    every_s = seconds(checkpoint_every, option="--checkpoint-every")
-    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=every_s)
-    limit_s = time_limit_s(time_limit)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
         fresh |= {"--method": method, "--preset": preset, "--set": settings, "--seed": seed, "--out": out}
@@ -102,8 +103,9 @@ def train(
         task = read_task(experiment, download=download)
         if strict:
             refuse_skipped(task.dataset.skipped)
-        folder = fresh_folder(out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite)
+        folder = fresh_folder(
+            out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite, inputs=(data, labels)
+        )
         if task.dataset.skipped:
             write_skipped(folder.path / SKIPPED, task.dataset.skipped)
-    if (outcome := run_session(task, folder, execution=execution, limit_s=limit_s)) is not None:
-        say_outcome(outcome, folder)
+    say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)

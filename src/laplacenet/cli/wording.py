@@ -1,7 +1,10 @@
 """Numbers and outcomes as people read them."""
 
-from laplacenet.experiments import Outcome
-from laplacenet.experiments.judging import Judge
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laplacenet.experiments import Outcome
+    from laplacenet.experiments.judging import Judge
 
 
 def percent(share: float | None) -> str:
@@ -18,7 +21,7 @@ def duration(elapsed_s: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def outcome_lines(outcome: Outcome) -> list[str]:
+def outcome_lines(outcome: "Outcome") -> list[str]:
     """The result first; the best on test stands beside it and is not the result."""
     lines = [f"test error     {percent(outcome.test_error)}"]
     if outcome.test_error is not None:
@@ -34,7 +37,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-def invariance_lines(found: Outcome | Judge) -> list[str]:
+def invariance_lines(found: "Outcome | Judge") -> list[str]:
     known = {"train": found.train_invariance, "test": found.test_invariance}
     parts = [f"{100 * value:.2f} % on {name}" for name, value in known.items() if value is not None]
     weaker = found.test_invariance_as_labeled

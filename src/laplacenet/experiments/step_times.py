@@ -9,6 +9,8 @@ from laplacenet.experiments.task import Task
 from laplacenet.training import Execution, Run
 from laplacenet.training.loop import convolutions_chosen_by_trial, prepare
 from laplacenet.training.methods import BaseMethod
+from laplacenet.training.methods.epoch_labels import EpochLabels
+from laplacenet.training.methods.laplacenet import PseudoLabeling
 from laplacenet.training.step import BLOCK_STEPS, Stepper
 
 WARM_UP_STEPS = 3
@@ -32,17 +34,18 @@ class PhaseTimes:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """A method's phases: `first` for its supervised start of at most `most_first_steps` (a fifth of all), `main` after.
+    """A method's phases: `first` for this share of all steps and at most `most_first_steps`, `main` from then on.
 
-    A method without a supervised start has no `first`.
+    A method of one phase has no `first`.
     """
 
     main: PhaseTimes
     first: PhaseTimes | None = None
+    first_share: float = 0.0
     most_first_steps: int = 0
 
     def seconds(self, n_steps: int) -> float:
-        n_first = 0 if self.first is None else min(self.most_first_steps, n_steps // 5)
+        n_first = 0 if self.first is None else min(self.most_first_steps, int(self.first_share * n_steps))
         return self.main.seconds(n_steps - n_first) + (0.0 if self.first is None else self.first.seconds(n_first))
 
     def steps_within(self, limit_s: float) -> int:
@@ -59,16 +62,26 @@ class StepTimes:
 def measure_step_times(task: Task, execution: Execution) -> StepTimes:
     """Time a fresh network's first steps in each phase; nothing of it is kept.
 
-    The task must have more steps than a supervised start takes, else its main phase is not seen.
+    The task must have more steps than a first phase takes, else its main one is not seen.
     """
-    run = Run.of(task.method, task.network(), task.inputs, execution)
-    n_first = getattr(run.method, "supervised_steps", 0)
+    method = task.method
+    run = Run.of(method, task.network(), task.inputs, execution)
+    n_first, share, most = first_phase(method)
     with convolutions_chosen_by_trial(execution.device):
-        stepper = Stepper(run.method, prepare(run.learner, execution), run.inputs, execution=execution)
-        if not 0 < n_first < run.method.steps:
-            return StepTimes(main=_times(stepper, task.method, 0))
-        first = _times(stepper, task.method, 0)
-        return StepTimes(_times(stepper, task.method, n_first), first, task.method.wanted_supervised_steps)  # type: ignore[attr-defined]
+        stepper = Stepper(method, prepare(run.learner, execution), run.inputs, execution=execution)
+        if not 0 < n_first < method.steps:
+            return StepTimes(main=_times(stepper, method, 0))
+        first = _times(stepper, method, 0)
+        return StepTimes(_times(stepper, method, n_first), first, share, most)
+
+
+def first_phase(method: BaseMethod) -> tuple[int, float, int]:
+    """The steps of the first phase; the share of all that they are at most; and how many they are at most."""
+    if isinstance(method, PseudoLabeling):
+        return method.supervised_steps, 0.2, method.wanted_supervised_steps
+    if isinstance(method, EpochLabels):
+        return method.first_stage_steps, method.config.first_stage, method.first_stage_steps * 10**6
+    return 0, 0.0, 0
 
 
 def _times(stepper: Stepper, method: BaseMethod, first_step: int) -> PhaseTimes:

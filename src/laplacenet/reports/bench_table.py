@@ -192,7 +192,7 @@ def missing_line(entry: Missing) -> TableLine:
 
 
 def markdown_tables(records: Iterable[BenchRecord]) -> str:
-    """One table a record under a line that says on what and by which commit, for the README."""
+    """One table a record under a line that says on what and by which commit."""
     return "\n\n".join(markdown_table(record) for record in records) + "\n"
 
 

@@ -20,7 +20,7 @@ from laplacenet.experiments.paper.series import (
     schedule,
     steps_of,
 )
-from laplacenet.reports.style import FIRST_COLORS
+from laplacenet.reports.style import COLORS
 
 INK = "#010203"  # replaced by the page's own text color where the drawing is part of the page
 STYLE: Any = {
@@ -55,7 +55,7 @@ def error_curves(book: RecordBook, recipe: Recipe) -> Figure | None:
         figure = Figure(figsize=(max(6.0, 4.6 * len(panels)), 3.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axis, (column, rows) in zip(axes, panels.items(), strict=True):
-            for (row, series), color in zip(rows.items(), FIRST_COLORS, strict=False):
+            for (row, series), color in zip(rows.items(), COLORS, strict=False):
                 _draw_runs(axis, row, series, color=color)
             axis.set_title(f"{column}  ({schedule(next(iter(rows.values())))})", fontsize=9)
             axis.set_xlabel("optimization step")
@@ -89,7 +89,7 @@ def figure_4(book: RecordBook) -> Figure | None:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 3.4), layout="constrained")
         for axis, (name, measure) in zip(figure.subplots(1, 3), PANELS, strict=True):
-            for (what, lines), color in zip(found.items(), FIRST_COLORS, strict=False):
+            for (what, lines), color in zip(found.items(), COLORS, strict=False):
                 known = [(factor, spread) for factor, series in lines if (spread := series.spread(measure))]
                 axis.errorbar(
                     [factor for factor, _ in known],

@@ -1,29 +1,30 @@
-"""The report on the paper from records alone: one self-contained HTML page, Markdown, and the rows for a README."""
+"""The report on the paper from records alone: one self-contained HTML page, and Markdown."""
 
 import base64
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from laplacenet.experiments.benchmark import read_side_by_side
+from laplacenet.experiments.benchmark import read_bench_records, read_side_by_side
+from laplacenet.experiments.benchmark.side_by_side import FOLDER as BENCH
 from laplacenet.experiments.paper.claims import Claim, numbers, statements
 from laplacenet.experiments.paper.comparisons import Finding, Verdict
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
 from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
 from laplacenet.experiments.paper.records import Record, read_records
-from laplacenet.experiments.paper.series import RecordBook, is_of, last_error, schedule
+from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, schedule
+from laplacenet.reports.bench_table import markdown_tables
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
 from laplacenet.reports.rendering import template
 from laplacenet.reports.tables import figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
-HTML, MARKDOWN = "report.html", "report.md"
+HTML, MARKDOWN, BENCH_MARKDOWN = "report.html", "report.md", "bench.md"
 MARKS = {
     Verdict.REPRODUCED: "✓",
     Verdict.DIRECTION: "↗",
@@ -68,7 +69,7 @@ class Drawing:
 
 
 def write_report(results: Path, out: Path) -> Path:
-    """`report.html` (all in one file), `report.md` and its pictures from the records; gives the page's path."""
+    """`report.html` (all in one file), `report.md` with its pictures, and `bench.md`; gives the page's path."""
     book = RecordBook(read_records(results), moons=read_moons(results), epochs=read_side_by_side(results))
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
@@ -85,6 +86,8 @@ def write_report(results: Path, out: Path) -> Path:
     page = template("paper.html.j2", **FILTERS).render(**content, svgs=svgs, moons_uri=moons_uri)
     write_whole(out / HTML, page.encode())
     write_whole(out / MARKDOWN, template("paper.md.j2", **FILTERS).render(**content, drawn=set(pictures)).encode())
+    if any((results / BENCH).glob("*.json")):
+        write_whole(out / BENCH_MARKDOWN, markdown_tables(read_bench_records(results / BENCH)).encode())
     return out / HTML
 
 
@@ -100,6 +103,7 @@ def report_content(book: RecordBook) -> dict[str, Any]:
     judged_numbers = [Judged(claim, claim.judge(book)) for claim in numbers()]
     counts = Counter(one.finding.verdict for one in [*judged, *judged_numbers])
     return {
+        "headline": headline(book),
         "statements": judged,
         "numbers": judged_numbers,
         "counts": [(verdict.value, verdict.name.lower().replace("_", "-"), counts[verdict]) for verdict in Verdict],
@@ -155,12 +159,11 @@ def run_row(record: Record) -> dict[str, str]:
 
 
 def _counts(record: Record) -> bool:
-    return any(is_of(record, cell.experiment) for name in RECIPES for cell in find_recipe(name).cells)
+    return any(belongs_to(record, cell.experiment) for name in RECIPES for cell in find_recipe(name).cells)
 
 
-def headline(records: Sequence[Record]) -> str:
+def headline(book: RecordBook) -> str:
     """LaplaceNet's error rates that are recorded, published beside ours, as a Markdown table."""
-    book = RecordBook(records)
     lines = [
         "| data, labels | network | published error, % | ours, % |",
         "|---|---|---|---|",
@@ -188,9 +191,9 @@ def plain_cell(text: object) -> str:
     return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def unbroken(text: str) -> str:
+def keep_together(text: str) -> str:
     """Numbers stay with their units and signs at a line's end."""
     return re.sub(r"(?<=\d) (?=\d{3}\b|steps|±|%)|(?<=±) | (?==)|(?<==) ", "\u00a0", text)
 
 
-FILTERS = {"cell": plain_cell, "unbroken": unbroken}
+FILTERS = {"cell": plain_cell, "keep_together": keep_together}

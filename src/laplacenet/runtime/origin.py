@@ -50,14 +50,16 @@ def hardware(device: torch.device) -> dict[str, Any]:
 def commit() -> str:
     """The commit the code runs from, with `+changes` where the working tree differs; `unknown` outside a checkout.
 
-    A copy of the tree without its history can name its commit in the variable LAPLACENET_COMMIT.
+    A copy of the tree without its history, or with another's, can name its commit in the variable LAPLACENET_COMMIT.
     """
+    if named := os.environ.get("LAPLACENET_COMMIT"):
+        return named
     folder = Path(__file__).parent
     try:
         name = _git("rev-parse", "HEAD", folder=folder)
         is_changed = bool(_git("status", "--porcelain", "--untracked-files=no", folder=folder))
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("LAPLACENET_COMMIT", "unknown")
+        return "unknown"
     return name + ("+changes" if is_changed else "")
 
 

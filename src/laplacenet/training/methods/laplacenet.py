@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
-from laplacenet.models import Inference
+from laplacenet.models import Inference, Network
 from laplacenet.runtime import stream
+from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
@@ -44,15 +45,18 @@ class MixUpConfig(MethodConfig):
 class PseudoLabelConfig(MixUpConfig):
     """The supervised start counts as steps and takes at most a fifth of them.
 
-    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful.
+    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful. With an `ema_decay`
+    the features that are labeled, and the network that is judged, are those of a moving average of the weights.
     """
 
     supervised_passes: int = 100
     class_weighting: bool = False
+    ema_decay: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.supervised_passes >= 0, "supervised_passes", "not be negative")
+        self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,19 @@ class PseudoLabeling(MixUpTraining):
     """First the labeled inputs alone, then epochs over all of them; before each, `label` labels every input."""
 
     config: PseudoLabelConfig
+
+    def learner(self, network: Network) -> nn.Module:
+        return StudentAndTeacher(network) if self.config.ema_decay else network
+
+    def judged(self, learner: nn.Module) -> Network:
+        return learner.teacher if isinstance(learner, StudentAndTeacher) else super().judged(learner)
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        return super().loss(learner.student if isinstance(learner, StudentAndTeacher) else learner, batch)
+
+    def after_step(self, learner: nn.Module, batch: Batch) -> None:
+        if isinstance(learner, StudentAndTeacher):
+            learner.average(self.config.ema_decay)
 
     @property
     def wanted_supervised_steps(self) -> int:

@@ -1,0 +1,41 @@
+"""What reaches a terminal: in any encoding, and nothing that a file or a class could be named to make it do."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Messages, one line each: control characters in names are written out."""
+    from laplacenet.runtime.errors import one_line
+
+    for line in lines:
+        print(one_line(line), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def write_data(texts: Iterable[str]) -> None:
+    """Lines of a table on standard output, as they are; where they go to a terminal, control characters written out."""
+    is_terminal = sys.stdout.isatty()
+    for text in texts:
+        sys.stdout.write(_shown(text) if is_terminal else text)
+
+
+def accept_any_character() -> None:
+    """What the terminal's encoding lacks is written out, in place of an error in the middle of the output."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def ignore_closed_pipe() -> None:
+    """Whoever read the output has seen enough: the rest of it goes nowhere, and ending does not fail for it."""
+    with contextlib.suppress(OSError, ValueError):  # not a file, or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _shown(text: str) -> str:
+    from laplacenet.runtime.errors import one_line
+
+    return "\n".join(map(one_line, text.split("\n")))

@@ -1,0 +1,348 @@
+"""Good features and a few labels become labels for every point: a classifier's opinion, spread over the graph.
+
+On features of a pretrained network the paper's graph alone loses to logistic regression, whose opinion it lacks. So the
+classifier's probabilities are put on every node (given labels stay as they are), a little diffusion lets neighbors
+agree, and Algorithm 1 makes the classes as frequent as is believed. What is believed comes from the given labels and
+from the scores themselves, never from an assumption that classes are equally frequent.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float64, Int, Int64, Num, Shaped
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from scipy.stats import chi2
+from torch import Tensor
+
+from laplacenet.graph.alignment import align_to_prior
+from laplacenet.graph.arrays import Array
+from laplacenet.graph.config import GraphConfig
+from laplacenet.graph.logistic import LogisticModel, fit_logistic, span_basis
+from laplacenet.graph.priors import shrunk_shares
+from laplacenet.graph.pseudo_labels import (
+    Graph,
+    checked_features,
+    checked_labels,
+    connect,
+    hard_labels,
+    one_hot,
+    unit_rows,
+)
+from laplacenet.graph.solver import Solution, solve
+from laplacenet.runtime import stream
+
+PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
+USUAL_PENALTY = 100.0
+ENOUGH_TO_CHOOSE = 5  # labels a class, on average, from which C is chosen by cross-validation
+FOLDS_TO_CHOOSE = 5
+FEW = 3  # labels a class, on average, below which the graph's own opinion is worth as much as the classifier's
+GRAPH_ALONE_MU = 0.01  # the paper's
+SEARCH_TOL, FINAL_TOL = 1e-2, 1e-3
+TEMPERATURES = (0.02, 20.0)
+FEWEST_TO_CALIBRATE = 10
+TOO_EVEN = 0.05
+SMALLEST = 1e-12
+NEVER = -1
+
+
+@dataclass(frozen=True)
+class GuidedConfig:
+    """`mu` gives γ = 1/(1 + µ), here about 0.85: little diffusion. `prior` None: the classes' shares are estimated.
+
+    `C` None: chosen by cross-validation where there are labels enough. `n_folds` folds of the given labels are hidden
+    in turn to calibrate the scores and to judge them; 0 for neither.
+    """
+
+    graph: GraphConfig = field(default_factory=lambda: GraphConfig(k=10, mu=0.18))
+    C: float | None = None
+    prior: tuple[float, ...] | None = None
+    n_folds: int = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class GuidedLabels:
+    """What classifier and graph together say of every point.
+
+    `scores` are calibrated with `temperature` and sum to 1 in each row; `labels` are their largest entries, a given
+    label is kept. Row i of `unseen` is what was said of a labeled point while its own label was hidden, calibrated too;
+    NaN where that was not asked. `weights` and `offsets` are the classifier, for centered rows of length 1.
+    """
+
+    labels: Int[Tensor, " n"]
+    scores: Float[Tensor, "n C"]
+    unseen: Float[Tensor, "n C"]
+    temperature: float
+    prior: Float[Tensor, " C"]
+    C: float
+    classifier: "Classifier"
+    n_iterations: int
+    is_converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """Logistic regression on rows that are centered by `center` and brought to length 1, divided by `temperature`."""
+
+    center: Float[Tensor, " d"]
+    weights: Float[Tensor, "d C"]
+    offsets: Float[Tensor, " C"]
+    temperature: float
+
+    def probabilities(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n C"]:
+        rows = unit_rows(features.to(self.weights) - self.center)
+        return ((rows @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """All that does not depend on labels: rows centered and of length 1, and the graph over them."""
+
+    center: Float[Tensor, " d"]
+    X: Float[Tensor, "n d"]
+    graph: Graph
+
+
+@torch.no_grad()
+def landscape(features: Num[Array, "n d"], config: GuidedConfig) -> Landscape:
+    found = checked_features(features)
+    center = found.mean(dim=0)
+    X = unit_rows(found - center)
+    return Landscape(center, X, connect(X, config.graph))
+
+
+def guided_labels(
+    features: Num[Array, "n d"],
+    labels: Shaped[Array, "..."],
+    *,
+    n_classes: int | None = None,
+    config: GuidedConfig | None = None,
+) -> GuidedLabels:
+    """A label for every point from the few that are given; −1 marks a hidden label."""
+    config = config or GuidedConfig()
+    return label_landscape(landscape(features, config), labels, n_classes=n_classes, config=config)
+
+
+@torch.no_grad()
+def label_landscape(
+    land: Landscape, labels: Shaped[Array, "..."], *, n_classes: int | None, config: GuidedConfig
+) -> GuidedLabels:
+    """As `guided_labels`; the landscape serves any number of labelings."""
+    y = checked_labels(torch.as_tensor(labels, device=land.X.device), len(land.X), n_classes)
+    guide = Guide(land, y, n_classes or int(y.max()) + 1, config)
+    answer = guide.ask(y)
+    unseen, folds = guide.cross_fit()
+    is_judged = (folds != NEVER).to(y.device)
+    temperature = 1.0
+    if int(is_judged.sum()) >= FEWEST_TO_CALIBRATE:
+        judged = unseen[is_judged].double().cpu().numpy()
+        temperature = fit_temperature(np.log(np.maximum(judged, SMALLEST)), y[is_judged].cpu().numpy())
+    return GuidedLabels(
+        labels=hard_labels(answer.scores, y),
+        scores=tempered(answer.scores, temperature),
+        unseen=tempered(unseen, temperature),
+        temperature=temperature,
+        prior=answer.prior,
+        C=guide.C,
+        classifier=guide.classifier(answer.model),
+        n_iterations=answer.n_iterations,
+        is_converged=answer.is_converged,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    scores: Float[Tensor, "n C"]
+    prior: Float[Tensor, " C"]
+    model: LogisticModel
+    n_iterations: int
+    is_converged: bool
+
+
+class Guide:
+    """Classifier and graph for one set of given labels, all of them or all but some that are hidden again."""
+
+    def __init__(self, land: Landscape, y: Int[Tensor, " n"], n_classes: int, config: GuidedConfig) -> None:
+        self.land, self.y, self.n_classes, self.config = land, y, n_classes, config
+        self.labeled = torch.nonzero(y >= 0).flatten()
+        rows = land.X[self.labeled].double().cpu().numpy()
+        self.basis = span_basis(rows)
+        self.rows, self.classes = rows @ self.basis, y[self.labeled].cpu().numpy()
+        self.counts = np.bincount(self.classes, minlength=n_classes)
+        self.C, self.temperature = self._choose()
+        self.model: LogisticModel | None = None
+
+    def _choose(self) -> tuple[float, float]:
+        """C and the temperature of the classifier's probabilities, by log-loss on labels that it has not seen."""
+        n_present = len(np.unique(self.classes))
+        is_enough = len(self.classes) >= ENOUGH_TO_CHOOSE * n_present and n_present > 1
+        if self.config.C is not None or not is_enough:
+            return self.config.C or USUAL_PENALTY, 1.0
+        folds = stratified_folds(self.classes, FOLDS_TO_CHOOSE, seed=self.config.seed)
+        logits = {C: np.zeros((len(folds), self.n_classes)) for C in PENALTIES}
+        for fold in range(folds.max() + 1):
+            model = None
+            for C in PENALTIES:
+                is_seen = folds != fold
+                model = self._fit(is_seen, C=C, tol=SEARCH_TOL, start=model)
+                logits[C][~is_seen] = model.logits(self.rows[~is_seen])
+        is_judged = folds != NEVER
+        judged = self.classes[is_judged]
+        found = {C: fit_temperature(finite(logits[C][is_judged]), judged) for C in PENALTIES}
+        losses = {C: log_loss(finite(logits[C][is_judged]) / T, judged) for C, T in found.items()}
+        best = min(losses, key=lambda C: losses[C])
+        return best, found[best]
+
+    def _fit(
+        self, is_seen: Bool[np.ndarray, " m"], *, C: float, tol: float, start: LogisticModel | None
+    ) -> LogisticModel:
+        """On some of the labels; a class counts as if all of its own were there: hiding one must not make it rarer."""
+        seen = self.classes[is_seen]
+        left = np.bincount(seen, minlength=self.n_classes)
+        weights = (self.counts / np.maximum(left, 1))[seen]
+        rows = self.rows[is_seen]
+        return fit_logistic(rows, seen, n_classes=self.n_classes, C=C, tol=tol, weights=weights, start=start)
+
+    def classifier(self, model: LogisticModel) -> Classifier:
+        X = self.land.X
+        weights = torch.from_numpy(self.basis @ model.weights).to(X)
+        offsets = torch.from_numpy(np.nan_to_num(model.offsets, neginf=-1e4)).to(X)
+        return Classifier(self.land.center, weights, offsets, self.temperature)
+
+    def ask(self, seen: Int[Tensor, " n"]) -> _Answer:
+        """What these of the given labels, and no others, make of every point."""
+        is_seen = (seen[self.labeled] >= 0).cpu().numpy()
+        model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=self.model)
+        self.model = self.model or model
+        classifier = self.classifier(model)
+        P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
+        is_labeled = seen >= 0
+        P = torch.where(is_labeled[:, None], one_hot(seen, self.n_classes).to(P.dtype), P)
+        diffused = self._diffuse(P, self.config.graph.gamma)
+        F, is_converged = diffused.F, diffused.is_converged
+        if len(self.classes) < FEW * (self.counts > 0).sum():
+            F, is_converged = self._with_graph_alone(F, P, seen, is_converged)
+        prior = self._prior(F[self.y < 0])
+        scores = align_to_prior(F, is_labeled, prior, iterations=self.config.graph.alignment_iterations)
+        n_iterations = diffused.n_iterations
+        return _Answer(scores, torch.from_numpy(prior).to(scores), model, n_iterations, is_converged)
+
+    def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> Solution:
+        """With nothing negative in F."""
+        graph = self.config.graph
+        W = self.land.graph.W_normalized
+        found = solve(W, Y, gamma=gamma, tol=graph.tol, max_iterations=graph.max_iterations)
+        return replace(found, F=found.F.clamp(min=0))
+
+    def _with_graph_alone(
+        self, F: Float[Tensor, "n C"], P: Float[Tensor, "n C"], seen: Int[Tensor, " n"], is_converged: bool
+    ) -> tuple[Float[Tensor, "n C"], bool]:
+        """The geometric mean with the labels spread far, each class relative to its mean; P where no label comes."""
+        Y = one_hot(seen, self.n_classes).to(P.dtype)
+        found = self._diffuse(Y, 1 / (1 + GRAPH_ALONE_MU))
+        spread = found.F
+        unlabeled = spread[seen < 0]
+        spread = spread / (unlabeled if len(unlabeled) else spread).mean(dim=0).clamp(min=SMALLEST)
+        spread = torch.where(spread.amax(dim=1, keepdim=True) > 0, spread, P)
+        together = (F * spread).sqrt()
+        together = torch.where(together.amax(dim=1, keepdim=True) > 0, together, F)
+        return together, is_converged and found.is_converged
+
+    def _prior(self, F: Float[Tensor, "n_unlabeled C"]) -> Float64[np.ndarray, " C"]:
+        if self.config.prior is not None:
+            return np.array(self.config.prior) / sum(self.config.prior)
+        found = np.bincount(F.argmax(dim=1).cpu().numpy(), minlength=self.n_classes)
+        return estimated_shares(self.counts, found)
+
+    def cross_fit(self) -> tuple[Float[Tensor, "n C"], Int64[Tensor, " n"]]:
+        """Scores of the labeled points, each with its fold's labels hidden, and the folds; NaN and −1 elsewhere."""
+        unseen = torch.full((len(self.y), self.n_classes), torch.nan, dtype=self.land.X.dtype, device=self.y.device)
+        folds = torch.full((len(self.y),), NEVER)
+        if self.config.n_folds < 2:
+            return unseen, folds
+        folds[self.labeled.cpu()] = torch.from_numpy(
+            stratified_folds(self.classes, self.config.n_folds, seed=self.config.seed)
+        )
+        for fold in range(int(folds.max()) + 1):
+            is_hidden = (folds == fold).to(self.y.device)
+            unseen[is_hidden] = self.ask(torch.where(is_hidden, -1, self.y)).scores[is_hidden].to(unseen.dtype)
+        return unseen, folds
+
+
+def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, " C"]) -> Float64[np.ndarray, " C"]:
+    """The classes' shares, from the counts of given labels and of labels found where none was given.
+
+    Labels drawn at random tell the shares: shrunk, they make one half, what was found the other. Counts too even to
+    have been drawn at random were chosen class by class and tell nothing: then what was found stands against one
+    label a class. A class without a given label has no share.
+    """
+    is_present = counts > 0
+    n_given, n_present = int(counts.sum()), int(is_present.sum())
+    shares = np.zeros(len(counts))
+    present, seen = counts[is_present], found[is_present] / max(1, found[is_present].sum())
+    if not found[is_present].sum():
+        seen = present / n_given
+    if too_even(present):
+        doubt = n_present / (n_present + n_given)
+        shares[is_present] = doubt / n_present + (1 - doubt) * seen
+    else:
+        shares[is_present] = (shrunk_shares(present) + seen) / 2
+    # half a label's share: a share of zero would be a belief that the class is empty
+    shares[is_present] = np.maximum(shares[is_present], 0.5 / (n_given + n_present))
+    shares /= shares.sum()
+    return shares
+
+
+def too_even(counts: Int64[np.ndarray, " C"]) -> bool:
+    """Whether even classes of equal size would hardly ever get counts as even as these from a random draw."""
+    if len(counts) < 2:
+        return True
+    expected = counts.sum() / len(counts)
+    return bool(chi2.cdf(np.square(counts - expected).sum() / expected, len(counts) - 1) < TOO_EVEN)
+
+
+def stratified_folds(classes: Int64[np.ndarray, " m"], n_folds: int, *, seed: int) -> Int64[np.ndarray, " m"]:
+    """The fold of every label, of at most `n_folds`; the only label of a class is in none (−1).
+
+    There are no more folds than the median class has labels, so that a fold takes a label of most classes at once: a
+    class that alone had fewer labels than the others would seem harder than it is.
+    """
+    counts = np.bincount(classes)
+    folds, n_dealt = np.full(len(classes), NEVER), 0
+    n_folds = max(2, min(n_folds, int(np.median(counts[counts > 0]))))
+    for number in np.unique(classes):
+        members = np.flatnonzero(classes == number)
+        if len(members) < 2:
+            continue
+        dealt = np.arange(n_dealt, n_dealt + len(members)) % n_folds
+        folds[stream(seed, "guided/folds", int(number)).permutation(members)] = dealt
+        n_dealt += len(members)
+    return folds
+
+
+def fit_temperature(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"]) -> float:
+    """The temperature with the least log-loss; its logarithm is held as if drawn with deviation 1 around 0."""
+
+    def loss(log_temperature: float) -> float:
+        return log_loss(logits / np.exp(log_temperature), classes) * len(classes) + log_temperature**2 / 2
+
+    found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def log_loss(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"]) -> float:
+    return -float(log_softmax(logits, axis=1)[np.arange(len(classes)), classes].mean())
+
+
+def finite(logits: Float64[np.ndarray, "m C"]) -> Float64[np.ndarray, "m C"]:
+    """A class that a fold left without labels has the logit −∞, which no temperature could bear."""
+    lowest = np.where(np.isfinite(logits), logits, 0).min()
+    found: np.ndarray = np.maximum(logits, lowest - 10)
+    return found
+
+
+def tempered(scores: Float[Tensor, "n C"], temperature: float) -> Float[Tensor, "n C"]:
+    """Probabilities at another temperature; NaN stays NaN."""
+    return (scores.double().clamp(min=SMALLEST).log() / temperature).softmax(dim=1).to(scores.dtype)

@@ -1,0 +1,164 @@
+"""A classifier's opinion spread over the graph."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.guided import (
+    GuidedConfig,
+    estimated_shares,
+    guided_labels,
+    landscape,
+    stratified_folds,
+    tempered,
+    too_even,
+)
+from laplacenet.runtime import InputError
+
+
+def clouds(n: int = 300, n_classes: int = 3, d: int = 20, noise: float = 1.0) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(0)
+    truth = np.arange(n) % n_classes
+    features = 3.0 + rng.normal(size=(n_classes, d))[truth] + noise * rng.normal(size=(n, d))
+    return torch.from_numpy(features).float(), torch.from_numpy(truth)
+
+
+def some_labels(truth: Tensor, per_class: int) -> Tensor:
+    labels = torch.full_like(truth, -1)
+    for number in range(int(truth.max()) + 1):
+        rows = torch.nonzero(truth == number).flatten()[:per_class]
+        labels[rows] = number
+    return labels
+
+
+@pytest.mark.parametrize("per_class", [1, 2, 5, 10])
+def test_it_is_better_than_logistic_regression(per_class: int) -> None:
+    features, truth = clouds(noise=1.2)
+    labels = some_labels(truth, per_class)
+    is_hidden = labels < 0
+    X = landscape(features, GuidedConfig()).X.numpy()
+    reference = LogisticRegression().fit(X[~is_hidden], labels[~is_hidden]).predict(X[is_hidden])
+    found = guided_labels(features, labels)
+    ours = float((found.labels == truth)[is_hidden].float().mean())
+    assert ours > float((torch.from_numpy(reference) == truth[is_hidden]).float().mean())
+
+
+def test_given_labels_are_kept_and_scores_are_probabilities() -> None:
+    features, truth = clouds(60)
+    labels = some_labels(truth, 5)
+    labels[0] = 2  # wrong, and given
+    found = guided_labels(features, labels)
+    assert torch.equal(found.labels[labels >= 0], labels[labels >= 0])
+    torch.testing.assert_close(found.scores.sum(dim=1), torch.ones(60))
+    assert (found.scores >= 0).all()
+
+
+def test_no_hidden_label_takes_part_in_what_is_said_of_its_own_row() -> None:
+    features, truth = clouds(90)
+    labels = some_labels(truth, 6)
+    row = int(torch.nonzero(labels == 1)[0])
+    config = GuidedConfig(C=10.0)
+    folds = stratified_folds(labels[labels >= 0].numpy(), config.n_folds, seed=0)
+    found = guided_labels(features, labels, n_classes=3, config=config)
+    assert not found.unseen[row].isnan().any()
+    assert found.unseen[labels < 0].isnan().all()
+    assert len(np.unique(folds)) == 6
+
+
+def test_a_wrong_label_is_contradicted_while_it_is_hidden() -> None:
+    features, truth = clouds(150, noise=0.4)
+    labels = some_labels(truth, 10)
+    labels[0] = 1
+    found = guided_labels(features, labels)
+    assert int(found.unseen[0].argmax()) == int(truth[0]) == 0
+
+
+@pytest.mark.parametrize("per_class", [1, 4])
+def test_order_of_points_does_not_matter(per_class: int) -> None:
+    features, truth = clouds(90)
+    labels = some_labels(truth, per_class)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(90))
+    config = GuidedConfig(n_folds=0, C=10.0)
+    found, moved = (guided_labels(features[at], labels[at], config=config) for at in (torch.arange(90), order))
+    torch.testing.assert_close(moved.scores, found.scores[order], atol=5e-3, rtol=0)
+
+
+def test_a_class_without_labels_is_never_found() -> None:
+    features, truth = clouds(90)
+    labels = some_labels(truth, 5)
+    labels[labels == 1] = -1
+    found = guided_labels(features, labels, n_classes=4)
+    assert set(found.labels.tolist()) <= {0, 2}
+    assert found.scores.isfinite().all()
+
+
+def test_one_label_is_enough_to_answer() -> None:
+    features, _ = clouds(30)
+    labels = torch.full((30,), -1)
+    labels[4] = 0
+    found = guided_labels(features, labels, n_classes=2)
+    assert (found.labels == 0).all()
+
+
+def test_every_point_may_be_labeled() -> None:
+    features, truth = clouds(30)
+    found = guided_labels(features, truth)
+    assert torch.equal(found.labels, truth)
+
+
+def test_equal_features_say_nothing_and_break_nothing() -> None:
+    found = guided_labels(torch.ones(20, 5), torch.tensor([0, 1] + [-1] * 18))
+    assert found.scores.isfinite().all()
+
+
+def test_a_given_prior_is_followed() -> None:
+    features, truth = clouds(300, noise=3.0)
+    labels = some_labels(truth, 4)
+    config = GuidedConfig(prior=(0.8, 0.1, 0.1), graph=GraphConfig(k=10, mu=0.18, alignment_iterations=300))
+    found = guided_labels(features, labels, config=config)
+    share = float((found.labels[labels < 0] == 0).float().mean())
+    assert abs(share - 0.8) < 0.05
+
+
+def test_the_classifier_alone_answers_for_new_points() -> None:
+    features, truth = clouds(300, noise=0.5)
+    found = guided_labels(features[:200], some_labels(truth[:200], 10))
+    predicted = found.classifier.probabilities(features[200:]).argmax(dim=1)
+    assert float((predicted == truth[200:]).float().mean()) > 0.95
+
+
+@pytest.mark.parametrize("labels", [torch.full((20,), -1), torch.zeros(3, dtype=torch.long), torch.full((20,), 7)])
+def test_labels_that_make_no_sense_are_refused(labels: Tensor) -> None:
+    with pytest.raises(InputError):
+        guided_labels(torch.rand(20, 4), labels, n_classes=3)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any), st.data())
+@settings(max_examples=50)
+def test_shares_are_shares(counts: list[int], data: st.DataObject) -> None:
+    found = data.draw(st.lists(st.integers(0, 500), min_size=len(counts), max_size=len(counts)))
+    shares = estimated_shares(np.array(counts), np.array(found))
+    assert shares.sum() == pytest.approx(1)
+    assert ((shares > 0) == (np.array(counts) > 0)).all()
+
+
+def test_counts_chosen_class_by_class_are_told_from_a_random_draw() -> None:
+    assert too_even(np.array([5] * 10))
+    assert not too_even(np.array([9, 3, 6, 2, 8, 5, 4, 7, 1, 5]))
+
+
+def test_the_only_label_of_a_class_is_never_hidden() -> None:
+    folds = stratified_folds(np.array([0, 0, 0, 1, 2, 2, 2]), 10, seed=0)
+    assert folds[3] == -1
+    assert (np.delete(folds, 3) >= 0).all()
+
+
+def test_a_temperature_of_one_changes_nothing() -> None:
+    scores = torch.tensor([[0.2, 0.8], [0.5, 0.5]])
+    torch.testing.assert_close(tempered(scores, 1.0), scores)
+    assert tempered(scores, 0.5)[0, 1] > 0.8
