@@ -94,7 +94,8 @@ class Campaign:
                 self.failures.append(f"case {number} of seed {self.seed}: {failure}")
 
     def counts(self) -> dict[str, object]:
-        return {"seed": self.seed, "cases": sum(self.outcomes.values()), **dict(sorted(self.outcomes.items()))}
+        counts = {"seed": self.seed, "cases": sum(self.outcomes.values()), **dict(sorted(self.outcomes.items()))}
+        return counts | ({"failures": [text.splitlines()[0] for text in self.failures]} if self.failures else {})
 
 
 @contextlib.contextmanager
