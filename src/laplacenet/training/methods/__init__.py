@@ -3,11 +3,13 @@
 from typing import get_type_hints
 
 from laplacenet.runtime import InputError
+from laplacenet.training.methods.adamatch import AdaMatch
 from laplacenet.training.methods.base import BaseMethod, MethodConfig, Problem
 from laplacenet.training.methods.dag import DAG
 from laplacenet.training.methods.dual_student import DualStudent
 from laplacenet.training.methods.fast_swa import FastSWA
 from laplacenet.training.methods.fixmatch import FixMatch
+from laplacenet.training.methods.flexmatch import FlexMatch
 from laplacenet.training.methods.freematch import FreeMatch
 from laplacenet.training.methods.ict import ICT
 from laplacenet.training.methods.laplacenet import LabelReport, LaplaceNet, LaplaceNetConfig
@@ -17,7 +19,10 @@ from laplacenet.training.methods.mixmatch import MixMatch
 from laplacenet.training.methods.mt_lp import MTLP
 from laplacenet.training.methods.network_labels import NetworkLabels
 from laplacenet.training.methods.pi_model import PiModel
+from laplacenet.training.methods.pl_mixup import PLMixup
+from laplacenet.training.methods.simmatch import SimMatch
 from laplacenet.training.methods.sntg import SNTG
+from laplacenet.training.methods.softmatch import SoftMatch
 from laplacenet.training.methods.supervised import Supervised
 from laplacenet.training.methods.temporal_ensembling import TemporalEnsembling
 from laplacenet.training.methods.tssdl import TSSDL
@@ -40,10 +45,15 @@ METHODS: dict[str, type[BaseMethod]] = {
     "dual-student": DualStudent,
     "tssdl": TSSDL,
     "dag": DAG,
+    "pl-mixup": PLMixup,
     "mixmatch": MixMatch,
     "uda": UDA,
     "fixmatch": FixMatch,
+    "flexmatch": FlexMatch,
     "freematch": FreeMatch,
+    "softmatch": SoftMatch,
+    "adamatch": AdaMatch,
+    "simmatch": SimMatch,
 }
 
 
