@@ -1,5 +1,8 @@
 """The methods by name."""
 
+import importlib
+import sys
+from pathlib import Path
 from typing import get_type_hints
 
 from laplacenet.runtime import InputError
@@ -58,9 +61,30 @@ METHODS: dict[str, type[BaseMethod]] = {
 
 
 def method_class(name: str) -> type[BaseMethod]:
+    """By its name here, or as `package.module:Class` for one that stands elsewhere."""
+    if ":" in name:
+        return imported_method(name)
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}; choose one of {', '.join(METHODS)}")
     return METHODS[name]
+
+
+def imported_method(name: str) -> type[BaseMethod]:
+    """A class of one's own; its module is looked for where Python finds modules, and in the current folder."""
+    module, _, kind = name.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), kind]):
+        raise InputError(f"method {name!r}: write it as package.module:Class")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), kind, None)
+    except ModuleNotFoundError as error:
+        raise InputError(f"method {name!r}: {error}; its file must lie here or be installed") from error
+    finally:
+        sys.path.remove(here)
+    if not (isinstance(found, type) and issubclass(found, BaseMethod)):
+        raise InputError(f"method {name!r}: {module} has no method {kind!r}; it must be a subclass of BaseMethod")
+    return found
 
 
 def config_class(name: str) -> type[MethodConfig]:

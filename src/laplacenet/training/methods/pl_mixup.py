@@ -13,8 +13,9 @@ from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS
-from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS, PseudoLabelConfig
-from laplacenet.training.methods.network_labels import NetworkLabels
+from laplacenet.training.methods.consistency import STRENGTHS
+from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS
+from laplacenet.training.methods.network_labels import NetworkLabels, NetworkLabelsConfig
 from laplacenet.training.methods.weak_strong import soft_cross_entropy
 from laplacenet.training.objective import mix
 from laplacenet.training.views import ViewGroup, groups_of_views
@@ -23,10 +24,10 @@ SOFT_LABELS = "soft_labels"
 
 
 @dataclass(frozen=True)
-class PLMixupConfig(PseudoLabelConfig):
+class PLMixupConfig(NetworkLabelsConfig):
     """`balance` and `entropy` weigh the regularizers (the paper's λ_A and λ_H).
 
-    `strong` takes LaplaceNet's views in place of flips and crops, as the comparison on equal terms does.
+    `strength` is that of all views: weak (flip and crop), or strong as in LaplaceNet.
     """
 
     name: str = "pl-mixup"
@@ -35,12 +36,13 @@ class PLMixupConfig(PseudoLabelConfig):
     supervised_passes: int = 10
     balance: float = 0.8
     entropy: float = 0.4
-    strong: bool = False
+    strength: str = "weak"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.balance < float("inf"), "balance", "not be negative or infinite")
         self.require(0 <= self.entropy < float("inf"), "entropy", "not be negative or infinite")
+        self.require(self.strength in STRENGTHS, "strength", f"be one of {', '.join(STRENGTHS)}")
         self.require(not self.class_weighting, "class_weighting", "be false: soft labels bear no class weight")
 
 
@@ -61,7 +63,7 @@ class PLMixup(NetworkLabels):
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
-        if self.config.strong:
+        if self.config.strength == "strong":
             return super().draw_views(n_steps, n_labeled, n_unlabeled, rng)
         group = ViewGroup(0, n_labeled + n_unlabeled, "weak", n_views=self.config.n_views)
         return groups_of_views(self.views, n_steps, [group], rng=rng)
@@ -74,11 +76,11 @@ class PLMixup(NetworkLabels):
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         partners, mix_weight = batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
-        targets = batch.tables.get(SOFT_LABELS)
+        targets: Tensor | None = batch.tables.get(SOFT_LABELS)
         if targets is None:
             targets = functional.one_hot(batch.tables[TARGETS], self.n_classes).float()
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
-        logits = learner(mix(views, partners, mix_weight).flatten(0, 1)).float()
+        logits: Tensor = learner(mix(views, partners, mix_weight).flatten(0, 1)).float()
         mixed = torch.lerp(targets.index_select(0, partners), targets, mix_weight)
         p = logits.softmax(dim=1)
         balance = -(p.mean(dim=0) * self.n_classes).clamp(min=1e-12).log().mean()

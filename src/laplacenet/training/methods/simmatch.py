@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.models import Network, still_statistics
-from laplacenet.training.averages import StudentAndTeacher
+from laplacenet.training.averages import Statistics, StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.alignment import align, move_average
 from laplacenet.training.methods.base import TARGETS
@@ -50,7 +50,7 @@ class Projection(nn.Sequential):
             super().__init__(nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n_projected))
 
     def forward(self, z: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
-        return functional.normalize(super().forward(z), dim=1)
+        return functional.normalize(super().forward(z), dim=1)  # type: ignore[no-untyped-call]
 
 
 class SimMatchLearner(StudentAndTeacher):
@@ -73,12 +73,12 @@ class SimMatchLearner(StudentAndTeacher):
         self.register_buffer("outputs", torch.full((student.n_classes,), 1 / student.n_classes))
 
     @torch.no_grad()
-    def average(self, decay: float) -> None:
+    def average(self, decay: float, *, statistics: Statistics = "average") -> None:
         share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
         pairs = zip(self.mean_projection.parameters(), self.projection.parameters(), strict=True)
         for mean, value in pairs:
             mean.lerp_(value, share)
-        super().average(decay)
+        super().average(decay, statistics=statistics)
 
     @torch.no_grad()
     def remember(self, rows: Int64[Tensor, " b"], vectors: Float[Tensor, "b k"]) -> None:
