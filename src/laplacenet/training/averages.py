@@ -33,7 +33,7 @@ class StudentAndTeacher(nn.Module):
         """teacher ← decay·teacher + (1 − decay)·student, on the device and without waiting for it."""
         share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
         teacher, student = self.teacher.state_dict(keep_vars=True), self.student.state_dict(keep_vars=True)
-        averaged = dict(self.teacher.named_parameters()).keys()
+        averaged = {name for name, _ in self.teacher.named_parameters()}
         if statistics == "average":
             averaged = {name for name, tensor in teacher.items() if tensor.is_floating_point()}
         names = [name for name in teacher if name in averaged]
