@@ -201,6 +201,11 @@ def test_mt_lp_weights_the_labels_of_the_epoch_and_agrees_with_the_teacher() -> 
     assert_same(method, learner, batch, total + 2.5 * mean_squares(h, target) + 0.3 * distance)
 
 
+def test_vectors_without_noise_are_remarked_on() -> None:
+    assert "method.noise" in small_method("pi-model").notes()[0]
+    assert small_method("pi-model", noise=0.1).notes() == []
+
+
 def test_noise_is_added_to_every_view_and_differs_by_step() -> None:
     method = small_method("mean-teacher", noise=0.5)
     plan = method.plan_epoch(0, 0, learner=small_learner(method), inputs=torch.randn(30, 5))

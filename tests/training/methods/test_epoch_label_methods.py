@@ -84,6 +84,15 @@ def test_the_learning_rate_starts_again_with_the_second_stage(points: Tensor, na
     assert rates[1] == learning_rates(replace(TRAIN, steps=30), 0, 2).tolist()
 
 
+def test_the_rise_of_mt_lps_consistency_starts_again_with_the_second_stage(points: Tensor) -> None:
+    method = small_method("mt-lp", first_stage=0.5, ramp_up=0.1, consistency=3.0)
+    learner = small_learner(method)
+    plans = [method.plan_epoch(0, step, learner=learner, inputs=points) for step in (0, 4, 20)]
+    weights = [method.draw(plan, plan.first_step, 1).draws["consistency"].tolist() for plan in plans]
+    assert weights[0] == weights[2] == pytest.approx([3 * np.exp(-5)])
+    assert weights[1] == [3.0]
+
+
 def test_mt_lps_teacher_begins_the_second_stage_as_a_copy_of_the_student(points: Tensor) -> None:
     method = small_method("mt-lp", first_stage=0.5)
     learner = small_learner(method)
