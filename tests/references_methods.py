@@ -1,82 +1,57 @@
-"""Small problems for the losses of methods, and their formulas one image at a time."""
+"""Methods on a small problem, with a network whose logits are its inputs: losses can then be compared with formulas."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from laplacenet.augment import AugmentConfig
+from laplacenet.data import ImageSet, balanced_split, hide_labels
 from laplacenet.graph import GraphConfig
-from laplacenet.models import build_model
-from laplacenet.training import Batch, Problem, TrainConfig, VectorViews, config_class, method_class
+from laplacenet.models import Network, build_model
+from laplacenet.training import Batch, ImageViews, Problem, TrainConfig, config_class, method_class
+from laplacenet.training.methods.base import TARGETS, BaseMethod
 
-N, D, C = 30, 5, 3
-N_LABELED, BATCH = 4, 12
-TRAIN = TrainConfig(steps=40, batch_size=BATCH, labeled_batch_size=N_LABELED, lr=0.05)
-
-
-def small_problem(*, n_labeled: int = 9) -> Problem:
-    labels = torch.full((N,), -1)
-    labels[:n_labeled] = torch.arange(n_labeled) % C
-    return Problem(labels, C, VectorViews(), seed=1)
+TRAIN = TrainConfig(steps=9, batch_size=12, labeled_batch_size=4, lr=0.05)
 
 
-def small_method(name: str, *, train: TrainConfig = TRAIN, **settings: Any) -> Any:
-    return method_class(name)(small_problem(), train, config_class(name)(**settings), GraphConfig(k=5))
+class Fixed(Network):
+    """Gives the views themselves as logits."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Identity(), embedding_size=3, n_classes=3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
 
 
-def small_learner(method: Any, seed: int = 0) -> Any:
-    """With a teacher, where there is one, that differs from its student."""
-    learner = method.learner(build_model("mlp", n_classes=C, in_channels=D, seed=seed))
-    teacher = getattr(getattr(learner, "pair", learner), "teacher", None)
-    if teacher is not None:
-        teacher.load_state_dict(build_model("mlp", n_classes=C, in_channels=D, seed=7).state_dict())
+def small_pictures() -> ImageSet:
+    """Three classes that differ in where an 8×8 picture is bright."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 100, (60, 1, 8, 8), generator=generator, dtype=torch.uint8)
+    labels = torch.arange(60) % 3
+    images[labels == 0, :, :4] += 120
+    images[labels == 1, :, 4:] += 120
+    return ImageSet(images, labels, ("top", "bottom", "even"))
+
+
+def make_method(name: str, train: TrainConfig = TRAIN, **settings: Any) -> BaseMethod:
+    pictures = small_pictures()
+    labels = hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))
+    problem = Problem(labels, 3, ImageViews(AugmentConfig(flip=False), pictures.statistics, 8, 8), seed=1)
+    return method_class(name)(problem, train, config_class(name)(**settings), GraphConfig(k=5))
+
+
+def learner_of(method: BaseMethod) -> Any:
+    """The method's learner with `Fixed` as its student."""
+    learner: Any = method.learner(build_model("small-cnn", n_classes=3, in_channels=1))
+    learner.student = Fixed()
     return learner
 
 
-def random_batch(n_views: int, seed: int = 0, *, tables: dict[str, Tensor] | None = None, **draws: Any) -> Batch:
+def batch_of(*, seed: int, views: Tensor | None = None, draws: dict[str, Tensor] | None = None) -> Batch:
+    """Four labeled images, eight unlabeled ones in two views, as random logits."""
     generator = torch.Generator().manual_seed(seed)
-    targets = torch.full((BATCH,), -1)
-    targets[:N_LABELED] = torch.randint(0, C, (N_LABELED,), generator=generator)
-    views = 2 * torch.randn(n_views * BATCH, D, generator=generator)
-    rows = torch.randperm(N, generator=generator)[:BATCH]
-    tensors = {name: torch.as_tensor(value) for name, value in draws.items()}
-    return Batch(views, rows, N_LABELED, {"targets": targets, **(tables or {})}, tensors)
-
-
-def soft(logits: Tensor) -> Tensor:
-    """softmax, written out."""
-    return logits.exp() / logits.exp().sum()
-
-
-def cross_entropy(logits: Tensor, target: Tensor | int) -> Tensor:
-    return -soft(logits)[int(target)].log()
-
-
-def labeled_mean(logits: Tensor, batch: Batch) -> Tensor:
-    return sum_of(cross_entropy(logits[i], batch.tables["targets"][i]) for i in range(N_LABELED)) / N_LABELED
-
-
-def sum_of(values: Any) -> Tensor:
-    total = torch.zeros(())
-    for value in values:
-        total = total + value
-    return total
-
-
-def mean_squares(a: Tensor, b: Tensor, *, rows: range = range(BATCH)) -> Tensor:
-    """1/(C·b) Σ_i ‖softmax a_i − softmax b_i‖²."""
-    return sum_of(((soft(a[i]) - soft(b[i])) ** 2).sum() for i in rows) / (len(rows) * C)
-
-
-def assert_same(method: Any, learner: nn.Module, batch: Batch, reference: Tensor) -> None:
-    """The same loss and the same gradients; `reference` detaches what has no gradient."""
-    loss = method.loss(learner, batch)
-    torch.testing.assert_close(loss, reference, rtol=1e-4, atol=1e-6)
-    trained = [parameter for parameter in learner.parameters() if parameter.requires_grad]
-    ours = torch.autograd.grad(loss, trained, allow_unused=True)
-    theirs = torch.autograd.grad(reference, trained, allow_unused=True)
-    for one, other in zip(ours, theirs, strict=True):
-        zeros = torch.zeros(())
-        torch.testing.assert_close(
-            zeros if one is None else one, zeros if other is None else other, rtol=1e-3, atol=1e-5
-        )
+    logits = 2 * torch.randn(4 + 8 + 8, 3, generator=generator)
+    targets = torch.tensor([0, 2, 1, 1, *[-1] * 8])
+    return Batch(logits if views is None else views, torch.arange(12), 4, {TARGETS: targets}, draws or {})

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from references_methods import BATCH, N_LABELED, TRAIN, C, N, random_batch, small_learner, small_method
+from references_losses import BATCH, N_LABELED, TRAIN, C, N, random_batch, small_learner, small_method
 from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig

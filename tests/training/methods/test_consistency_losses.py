@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from references_methods import (
+from references_losses import (
     BATCH,
     N_LABELED,
     C,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from references_methods import BATCH, N_LABELED, TRAIN, C, N, small_learner, small_method, small_problem
+from references_losses import BATCH, N_LABELED, TRAIN, C, N, small_learner, small_method, small_problem
 from torch import Tensor
 
 from laplacenet.graph import GraphConfig, Neighbors

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from references_methods import (
+from references_losses import (
     BATCH,
     N_LABELED,
     C,
