@@ -9,8 +9,7 @@ from laplacenet.training import METHODS, config_class
 from laplacenet.training.methods.presets_consistency import PRESETS
 
 
-@pytest.mark.parametrize("preset", ["original", "equal"])
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(("name", "preset"), [(name, preset) for name in PRESETS for preset in PRESETS[name]])
 def test_a_preset_makes_an_experiment(name: str, preset: str) -> None:
     experiment = replace(Experiment(), method=config_class(name)())
     assert name in METHODS
