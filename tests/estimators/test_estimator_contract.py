@@ -16,7 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from laplacenet.estimators import LaplaceNetClassifier, LaplacePropagation
 
-ESTIMATORS = [LaplacePropagation(n_neighbors=10), LaplaceNetClassifier(steps=20, n_neighbors=10, device="cpu")]
+ESTIMATORS = [
+    LaplacePropagation(n_neighbors=10),
+    LaplacePropagation(base="logistic"),
+    LaplaceNetClassifier(steps=20, n_neighbors=10, device="cpu"),
+]
 EXCEPTIONS = {
     "check_classifiers_classes": "it takes −1 for a class; here it means no label, as in LabelSpreading, which the"
     " check spares by name"

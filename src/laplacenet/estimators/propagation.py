@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import class_weights
-from laplacenet.graph import GraphConfig, pseudo_label
+from laplacenet.graph import GraphConfig, PseudoLabels, pseudo_label
+from laplacenet.graph.guided import Classifier, GuidedConfig, GuidedLabels, label_landscape, landscape
 from laplacenet.graph.induction import directions, neighbor_means
-from laplacenet.runtime import choose_device
+from laplacenet.runtime import InputError, choose_device
 
 FLOATING = (np.float64, np.float32)
 
@@ -29,24 +30,32 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
 
     Parameters
     ----------
-    n_neighbors : int, default=50
-        Neighbors of each point, itself not counted; cut to the number of other points.
-    mu : float, default=0.01
-        How much the scores hold on to the given labels; the smaller, the farther labels travel.
+    n_neighbors : int or "auto", default="auto"
+        Neighbors of each point, itself not counted; cut to the number of other points. "auto": 50, or 10 with
+        `base="logistic"`.
+    base : None or "logistic", default=None
+        What the graph spreads. None: the given labels alone, as in the paper. "logistic": the probabilities of a
+        logistic regression on the given labels, which is better on embeddings of a pretrained network. Its features are
+        centered first, its regularization is chosen by cross-validation, and the probabilities are calibrated.
+    mu : float or "auto", default="auto"
+        How much the scores hold on to what is spread; the smaller, the farther it travels. "auto": 0.01, or 0.18 with
+        `base="logistic"`.
     tol : float, default=1e-4
         Relative residual at which conjugate gradients stop.
     max_iter : int, default=100
         Most iterations of conjugate gradients; a ConvergenceWarning says when they did not do.
     alignment_iterations : int, default=100
-        Rounds of the alignment; 0 leaves the scores as they are.
-    prior : "labeled", "shrunk", None or array-like of shape (n_classes,), default="labeled"
-        The classes' shares to align to. "labeled": those among the given labels, right where each class was given
-        labels in proportion to its size or equally in equal classes. "shrunk": those, drawn towards equal shares as
-        far as so few labels leave room for doubt; better where the labeled points were drawn at random. None: no
-        alignment. Numbers: in the order of `classes_`, up to a common factor.
+        Rounds of the alignment; 0 leaves the scores as they are, exactly as `prior=None` does.
+    prior : "auto", "estimated", "labeled", "shrunk", None or array-like of shape (n_classes,), default="auto"
+        The classes' shares to align to. "auto": "labeled", or "estimated" with `base="logistic"`. "estimated": from the
+        given labels and from the scores themselves; only with `base="logistic"`. "labeled": the shares among the given
+        labels, right where each class was given labels in proportion to its size or equally in equal classes.
+        "shrunk": those, drawn towards equal shares as far as so few labels leave room for doubt; better where the
+        labeled points were drawn at random. None: no alignment. Numbers: in the order of `classes_`, up to a common
+        factor.
     search : {"auto", "exact", "approximate"}, default="auto"
         How a CPU finds neighbors; "auto" is exact up to 100 000 points.
-    device : str, default="cpu"
+    device : str, default="auto"
         "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one.
 
     Attributes
@@ -97,19 +106,21 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
     """
 
     # Any: a constructor of scikit-learn takes whatever it is given; fit looks at it
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a parameter
         self,
-        n_neighbors: Any = 50,
+        n_neighbors: Any = "auto",
         *,
-        mu: Any = 0.01,
+        base: Any = None,
+        mu: Any = "auto",
         tol: Any = 1e-4,
         max_iter: Any = 100,
         alignment_iterations: Any = 100,
-        prior: Any = "labeled",
+        prior: Any = "auto",
         search: Any = "auto",
-        device: Any = "cpu",
+        device: Any = "auto",
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.base = base
         self.mu = mu
         self.tol = tol
         self.max_iter = max_iter
@@ -122,13 +133,9 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         """Label every point of X; y holds the given labels, -1 for none."""
         X, y = validate_data(self, X, y, dtype=FLOATING)
         classes, numbers = numbered(y)
-        weights = class_weights(self.prior, np.bincount(numbers[numbers >= 0]))
         with value_errors():
-            config = self._graph_config(weights)
-            device = choose_device(str(self.device))
-        self._directions = directions(X)
-        features = torch.from_numpy(self._directions).to(device)
-        found = pseudo_label(features, torch.from_numpy(numbers), config, n_classes=len(classes))
+            spread = self._spread_logistic if self._is_logistic() else self._spread_labels
+            found = spread(X, numbers, len(classes), choose_device(str(self.device)))
         if not found.is_converged:
             warnings.warn(
                 f"conjugate gradients did not reach tol={self.tol} in max_iter={self.max_iter} iterations",
@@ -137,13 +144,49 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
             )
         self.X_ = X
         self.classes_ = classes
-        self.class_prior_ = np.array(weights) / sum(weights)
         self.transduction_ = classes[found.labels.cpu().numpy()]
         self.label_distributions_ = found.scores.double().cpu().numpy()
+        return self
+
+    def _spread_labels(self, X: Any, numbers: Any, n_classes: int, device: torch.device) -> PseudoLabels:
+        weights = class_weights(self._prior(), np.bincount(numbers[numbers >= 0]))
+        config = self._graph_config(weights)
+        self._directions = directions(X)
+        self._classifier: Classifier | None = None
+        features = torch.from_numpy(self._directions).to(device)
+        found = pseudo_label(features, torch.from_numpy(numbers), config, n_classes=n_classes)
+        self.class_prior_ = np.array(weights) / sum(weights)
         self.unreachable_ = found.unreachable.cpu().numpy()
         self.n_iter_ = found.n_iterations
         self.recall_ = found.recall
-        return self
+        return found
+
+    def _spread_logistic(self, X: Any, numbers: Any, n_classes: int, device: torch.device) -> GuidedLabels:
+        prior = self._prior()
+        weights = None
+        if not (isinstance(prior, str) and prior == "estimated"):
+            weights = class_weights(prior, np.bincount(numbers[numbers >= 0]))
+        config = GuidedConfig(graph=self._graph_config(None), prior=weights)
+        land = landscape(torch.tensor(X, device=device), config)
+        found = label_landscape(land, torch.from_numpy(numbers), n_classes=n_classes, config=config)
+        self._directions = land.X.float().cpu().numpy()
+        self._classifier = found.classifier
+        self.class_prior_ = found.prior.double().cpu().numpy()
+        self.unreachable_ = np.zeros(len(X), dtype=bool)
+        self.n_iter_ = found.n_iterations
+        self.recall_ = land.graph.recall
+        return found
+
+    def _is_logistic(self) -> bool:
+        if self.base not in (None, "logistic"):
+            raise InputError(f"unknown base {self.base!r}; choose None or 'logistic'")
+        return self.base is not None
+
+    def _prior(self) -> Any:
+        is_word = isinstance(self.prior, str)
+        if is_word and self.prior == "auto":
+            return "estimated" if self._is_logistic() else "labeled"
+        return self.prior
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """The most likely class of each point, of `predict_proba`."""
@@ -161,17 +204,24 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         with value_errors():
             device = choose_device(str(self.device))
         heard = np.where(self.unreachable_[:, None], 0, self.label_distributions_)
+        config, classifier = self._graph_config(None), self._classifier
+        rows = directions(X) if classifier is None else directions(X - classifier.center.cpu().numpy())
         queries, points, distributions, prior = (
-            torch.from_numpy(array).to(device) for array in (directions(X), self._directions, heard, self.class_prior_)
+            torch.from_numpy(array).to(device) for array in (rows, self._directions, heard, self.class_prior_)
         )
-        k = whole_number("n_neighbors", self.n_neighbors)
-        return neighbor_means(queries, points, distributions, k=k, otherwise=prior).cpu().numpy()
+        means = neighbor_means(queries, points, distributions, k=config.k, otherwise=prior)
+        if classifier is not None:  # as the energy weighs a point's own opinion against its neighbors'
+            own = classifier.probabilities(torch.tensor(X, device=device)).double()
+            means = config.gamma * means + (1 - config.gamma) * own
+        return means.cpu().numpy()
 
-    def _graph_config(self, weights: tuple[float, ...]) -> GraphConfig:
+    def _graph_config(self, weights: tuple[float, ...] | None) -> GraphConfig:
         n_rounds = whole_number("alignment_iterations", self.alignment_iterations)
+        usual = GuidedConfig().graph if self._is_logistic() else GraphConfig()
+        is_k_usual, is_mu_usual = (isinstance(value, str) and value == "auto" for value in (self.n_neighbors, self.mu))
         return GraphConfig(
-            k=whole_number("n_neighbors", self.n_neighbors),
-            mu=real_number("mu", self.mu),
+            k=usual.k if is_k_usual else whole_number("n_neighbors", self.n_neighbors),
+            mu=usual.mu if is_mu_usual else real_number("mu", self.mu),
             tol=real_number("tol", self.tol),
             max_iterations=whole_number("max_iter", self.max_iter),
             alignment_iterations=0 if self.prior is None else n_rounds,

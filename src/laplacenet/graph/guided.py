@@ -6,7 +6,7 @@ agree, and Algorithm 1 makes the classes as frequent as is believed. What is bel
 from the scores themselves, never from an assumption that classes are equally frequent.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from laplacenet.graph.pseudo_labels import (
     one_hot,
     unit_rows,
 )
-from laplacenet.graph.solver import solve
+from laplacenet.graph.solver import Solution, solve
 from laplacenet.runtime import stream
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
@@ -78,6 +78,7 @@ class GuidedLabels:
     prior: Float[Tensor, " C"]
     C: float
     classifier: "Classifier"
+    n_iterations: int
     is_converged: bool
 
 
@@ -91,7 +92,7 @@ class Classifier:
     temperature: float
 
     def probabilities(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n C"]:
-        rows = unit_rows(features - self.center)
+        rows = unit_rows(features.to(self.weights) - self.center)
         return ((rows @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
 
 
@@ -146,6 +147,7 @@ def label_landscape(
         prior=answer.prior,
         C=guide.C,
         classifier=guide.classifier(answer.model),
+        n_iterations=answer.n_iterations,
         is_converged=answer.is_converged,
     )
 
@@ -155,6 +157,7 @@ class _Answer:
     scores: Float[Tensor, "n C"]
     prior: Float[Tensor, " C"]
     model: LogisticModel
+    n_iterations: int
     is_converged: bool
 
 
@@ -217,36 +220,35 @@ class Guide:
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
         is_labeled = seen >= 0
         P = torch.where(is_labeled[:, None], one_hot(seen, self.n_classes).to(P.dtype), P)
-        F, is_converged = self._diffuse(P, self.config.graph.gamma)
+        diffused = self._diffuse(P, self.config.graph.gamma)
+        F, is_converged = diffused.F, diffused.is_converged
         if len(self.classes) < FEW * (self.counts > 0).sum():
             F, is_converged = self._with_graph_alone(F, P, seen, is_converged)
         prior = self._prior(F[self.y < 0])
         scores = align_to_prior(F, is_labeled, prior, iterations=self.config.graph.alignment_iterations)
-        return _Answer(scores, torch.from_numpy(prior).to(scores), model, is_converged)
+        n_iterations = diffused.n_iterations
+        return _Answer(scores, torch.from_numpy(prior).to(scores), model, n_iterations, is_converged)
 
-    def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> tuple[Float[Tensor, "n C"], bool]:
+    def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> Solution:
+        """With nothing negative in F."""
         graph = self.config.graph
         W = self.land.graph.W_normalized
         found = solve(W, Y, gamma=gamma, tol=graph.tol, max_iterations=graph.max_iterations)
-        F = found.F.clamp(min=0)
-        return F / F.sum(dim=1, keepdim=True).clamp(min=SMALLEST), found.is_converged
+        return replace(found, F=found.F.clamp(min=0))
 
     def _with_graph_alone(
         self, F: Float[Tensor, "n C"], P: Float[Tensor, "n C"], seen: Int[Tensor, " n"], is_converged: bool
     ) -> tuple[Float[Tensor, "n C"], bool]:
         """The geometric mean with the labels spread far, each class relative to its mean; P where no label comes."""
         Y = one_hot(seen, self.n_classes).to(P.dtype)
-        graph = self.config.graph
-        gamma = 1 / (1 + GRAPH_ALONE_MU)
-        W = self.land.graph.W_normalized
-        found = solve(W, Y, gamma=gamma, tol=graph.tol, max_iterations=graph.max_iterations)
-        spread = found.F.clamp(min=0)
+        found = self._diffuse(Y, 1 / (1 + GRAPH_ALONE_MU))
+        spread = found.F
         unlabeled = spread[seen < 0]
         spread = spread / (unlabeled if len(unlabeled) else spread).mean(dim=0).clamp(min=SMALLEST)
         spread = torch.where(spread.amax(dim=1, keepdim=True) > 0, spread, P)
-        together = (F * spread / spread.sum(dim=1, keepdim=True)).sqrt()
+        together = (F * spread).sqrt()
         together = torch.where(together.amax(dim=1, keepdim=True) > 0, together, F)
-        return together / together.sum(dim=1, keepdim=True), is_converged and found.is_converged
+        return together, is_converged and found.is_converged
 
     def _prior(self, F: Float[Tensor, "n_unlabeled C"]) -> Float64[np.ndarray, " C"]:
         if self.config.prior is not None:
@@ -289,7 +291,8 @@ def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, "
         shares[is_present] = (shrunk_shares(present) + seen) / 2
     # half a label's share: a share of zero would be a belief that the class is empty
     shares[is_present] = np.maximum(shares[is_present], 0.5 / (n_given + n_present))
-    return shares / shares.sum()
+    shares /= shares.sum()
+    return shares
 
 
 def too_even(counts: Int64[np.ndarray, " C"]) -> bool:
@@ -336,7 +339,8 @@ def log_loss(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"
 def finite(logits: Float64[np.ndarray, "m C"]) -> Float64[np.ndarray, "m C"]:
     """A class that a fold left without labels has the logit −∞, which no temperature could bear."""
     lowest = np.where(np.isfinite(logits), logits, 0).min()
-    return np.maximum(logits, lowest - 10)
+    found: np.ndarray = np.maximum(logits, lowest - 10)
+    return found
 
 
 def tempered(scores: Float[Tensor, "n C"], temperature: float) -> Float[Tensor, "n C"]:

@@ -1,0 +1,68 @@
+"""`laplacenet embed`: pictures through a pretrained network, one vector each."""
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laplacenet.cli.options import Device
+from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
+
+if TYPE_CHECKING:
+    from laplacenet.data import Collection
+
+
+def embed(
+    pictures: Annotated[Path, typer.Argument(help="A folder of pictures.")],
+    out: Annotated[Path, typer.Option(help="The .npz file to write.")],
+    features: Annotated[
+        str, typer.Option(help="The pretrained network: lite0, lite1, lite2, timm:NAME or FILE.onnx.")
+    ] = "lite0",
+    weights: Annotated[Path | None, typer.Option(help="A file of weights in place of the network's own.")] = None,
+    cache: Annotated[bool, typer.Option(help="Keep vectors for the next time, and use those that are kept.")] = True,
+    overwrite: OverwriteFile = False,
+    device: Device = "auto",
+) -> None:
+    """Turn pictures into vectors with a pretrained network: arrays `embeddings` and `paths` in one .npz file.
+
+    `laplacenet label` and scikit-learn read it. Where sub-folders name classes, `labels` and `class_names` are there
+    too. A picture is embedded once: its vector is kept in the folder LAPLACENET_CACHE, or else in the user's cache
+    folder, until the file changes. An interrupted command goes on where it stopped.
+
+    \b
+    Examples:
+      laplacenet embed photos/ --out photos.npz
+      laplacenet embed photos/ --features timm:vit_small_patch14_dinov2 --out photos.npz
+    """
+    from laplacenet.cli.progress import counter
+    from laplacenet.models.features import load_features
+    from laplacenet.models.features.cache import cache_folder
+    from laplacenet.models.features.folder import FolderReading, embed_folder, picture_files
+    from laplacenet.runtime import choose_device
+
+    require_free(out, suffixes=(".npz",), overwrite=overwrite)
+    reading = FolderReading(cache=cache_folder() if cache else None)
+    parts, _ = picture_files(pictures, reading)
+    network = load_features(features, weights=weights, device=choose_device(device))
+    with counter("embed", n=len(parts.train)) as tally:
+        found = embed_folder(pictures, network, reading, monitor=tally)
+    for file in found.skipped:
+        typer.echo(f"warning: {file.path}: skipped ({file.reason})", err=True)
+    write_out(out, as_npz(found))
+    typer.echo(f"{out}: {len(found)} pictures, {network.n_features} numbers each, by {network.name}")
+
+
+def as_npz(found: "Collection") -> bytes:
+    """The content of the file: embeddings, paths and, where any label is known, labels and class names."""
+    import numpy as np
+
+    from laplacenet.data import VectorSet
+
+    assert isinstance(found.rows, VectorSet)
+    arrays = {"embeddings": found.rows.vectors.numpy(), "paths": np.array(found.names)}
+    if bool((found.labels >= 0).any()):
+        arrays |= {"labels": found.labels.numpy(), "class_names": np.array(found.class_names)}
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type] # numpy's stubs take the names for its own options
+    return content.getvalue()

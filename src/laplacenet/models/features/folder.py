@@ -1,0 +1,51 @@
+"""A folder of pictures as vectors, with the labels that its sub-folders or label files give."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from laplacenet.data import Collection, Skipped, VectorSet
+from laplacenet.data.classes import label_notes
+from laplacenet.data.collection import ReadingOptions, collected_labels, names_of
+from laplacenet.data.walking import FolderParts, find_pictures, nothing_found, parted
+from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.models.features.network import FeatureNetwork
+from laplacenet.runtime import InputError, Monitor
+
+
+@dataclass(frozen=True)
+class FolderReading:
+    """Which pictures and labels are read, and the folder of the cache (None: none)."""
+
+    label_files: Sequence[Path] = ()
+    options: ReadingOptions = field(default_factory=ReadingOptions)
+    cache: Path | None = None
+
+
+def picture_files(folder: Path, reading: FolderReading) -> tuple[FolderParts, list[Skipped]]:
+    """The pictures to look at, found before a network is asked, and what was passed over."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give a folder of pictures")
+    files, skipped = find_pictures(folder, leave_out=reading.options.leave_out)
+    parts = FolderParts(tuple(files), (), 0, 0) if reading.label_files else parted(folder, files)
+    if not parts.train:
+        raise InputError(nothing_found(folder, skipped))
+    return parts, skipped
+
+
+def embed_folder(
+    folder: Path, features: FeatureNetwork, reading: FolderReading | None = None, *, monitor: Monitor | None = None
+) -> Collection:
+    """A row for each picture that can be read, under its path below the folder; the others are in `skipped`."""
+    reading = reading or FolderReading()
+    parts, skipped = picture_files(folder, reading)
+    labels, class_names = collected_labels(parts, folder, reading.label_files, skipped=skipped, options=reading.options)
+    paths = [file.path for file in parts.train]
+    found = embed_pictures(paths, features, cache=reading.cache, monitor=monitor)
+    skipped += [Skipped(parts.train[position].name, reason) for position, reason in found.failures.items()]
+    if not found.kept:
+        raise InputError(nothing_found(folder, skipped))
+    kept = list(found.kept)
+    names = names_of(parts.train, kept)
+    rows = VectorSet(found.vectors, labels[kept], class_names)
+    return Collection(rows, names, folder, tuple(skipped), tuple(label_notes(rows.labels, class_names)))
