@@ -35,19 +35,18 @@ def embed(
       laplacenet embed photos/ --out photos.npz
       laplacenet embed photos/ --features timm:vit_small_patch14_dinov2 --out photos.npz
     """
-    from rich.console import Console
+    require_free(out, suffixes=(".npz",), overwrite=overwrite)
 
-    from laplacenet.cli.progress import Tally
+    from laplacenet.cli.progress import counter
     from laplacenet.models.features import load_features
     from laplacenet.models.features.cache import cache_folder
     from laplacenet.models.features.folder import FolderReading, embed_folder, picture_files
     from laplacenet.runtime import choose_device
 
-    require_free(out, suffixes=(".npz",), overwrite=overwrite)
     reading = FolderReading(cache=cache_folder() if cache else None)
     parts, _ = picture_files(pictures, reading)
     network = load_features(features, weights=weights, device=choose_device(device))
-    with Tally(Console(stderr=True), "embed", n=len(parts.train)) as tally:
+    with counter("embed", n=len(parts.train)) as tally:
         found = embed_folder(pictures, network, reading, monitor=tally)
     for file in found.skipped:
         typer.echo(f"warning: {file.path}: skipped ({file.reason})", err=True)

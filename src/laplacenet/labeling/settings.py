@@ -16,6 +16,8 @@ class CollectionConfig:
     """What is labeled: `pictures` is a folder or a file of arrays, `labels` a list of given labels, `test` a test set.
 
     `size` is the side in pixels that pictures of a folder are brought to. `strict` refuses files that cannot be read.
+    `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
+    its weights, None for its usual ones.
     """
 
     pictures: str = ""
@@ -23,6 +25,8 @@ class CollectionConfig:
     test: str | None = None
     size: int | None = None
     strict: bool = False
+    features: str = "scratch"
+    weights: str | None = None
 
 
 @dataclass(frozen=True)
