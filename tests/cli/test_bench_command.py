@@ -45,12 +45,11 @@ def test_progress_is_shown_apart_from_the_table(measured: tuple[Done, Path]) -> 
     assert "1/3" not in result.stdout
 
 
-def test_records_become_markdown_with_where_they_come_from(measured: tuple[Done, Path]) -> None:
+def test_records_become_markdown_with_where_they_come_from(measured: tuple[Done, Path], tmp_path: Path) -> None:
     _, folder = measured
-    out = folder.parent / "report"
-    result = laplacenet("report", "--results", str(folder.parent), "--out", str(out))
+    result = laplacenet("report", "--results", str(folder.parent), "--out", str(tmp_path / "out"))
     assert result.returncode == 0, result.stderr
-    lines = (out / "bench.md").read_text().splitlines()
+    lines = (tmp_path / "out" / "bench.md").read_text().splitlines()
     assert lines[0].startswith("CPU, ")
     assert "commit" in lines[0]
     table = [line for line in lines if line.startswith("|")]

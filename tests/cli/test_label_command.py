@@ -68,7 +68,7 @@ def test_embeddings_are_labeled_in_seconds_and_all_that_was_promised_is_there(sh
     assert np.mean([int(row["label"]) == true for row, true in zip(rows, truth.tolist(), strict=True)]) > 0.9
     assert said.err.startswith("chose: Embeddings of 16 numbers: the graph alone labels them")
     assert "268 found, 32 given, 4 classes" in said.out
-    assert "judged by 32 given labels that were hidden" in said.out
+    assert "estimated from 32 given labels that were hidden" in said.out
     assert json.loads((run / "experiment.json").read_text())["kind"] == "labeling"
 
 
@@ -162,7 +162,7 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
         ((), "nothing to label"),
         (("nowhere",), "no such file or folder"),
         (("mine.npz", "--for", "soon"), "--for soon: give a time"),
-        (("mine.npz", "--prior", "1,2"), "--prior 1,2: choose shrunk, labeled, equal or give 4 positive numbers"),
+        (("mine.npz", "--prior", "1,2"), "prior 1,2: choose shrunk, labeled, equal or give 4 positive numbers"),
         (("mine.npz", "--prior", "flat"), "--prior flat: choose shrunk"),
         (("mine.npz", "--set", "graph.q=1"), "unknown field 'q'"),
         (("mine.npz", "--labels", "nowhere.csv"), "nowhere.csv"),
@@ -189,7 +189,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: tuple[str, .
 
 def test_a_run_of_training_is_not_resumed_as_a_labeling(shell: Shell) -> None:
     shell.succeeds("train", "digits", "--labels", "40", "--set", "train.steps=1", "--out", "run")
-    assert "is no labeling; go on with laplacenet train --resume run" in shell.fails("label", "--resume", "run")
+    assert "is no labeling but a run of training; laplacenet train --resume" in shell.fails("label", "--resume", "run")
 
 
 def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:

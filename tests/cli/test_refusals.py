@@ -91,7 +91,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: s
 
 
 FRESH = {
-    "train": "data --labels --split-key --model --preset --set --seed --out --overwrite --strict",
+    "train": "data --labels --split-key --model --method --preset --set --seed --out --overwrite --strict",
     "label": "pictures --labels --out --test --size --model --no-flip --steps --batch --prior --no-suspects --set"
     " --seed --strict --overwrite",
 }

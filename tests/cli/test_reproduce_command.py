@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from references_experiments import TINY, record_of, write_tiny_data
+from torch import nn
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
-from laplacenet.cli.reproduction import chosen_split_files, chosen_splits
+from laplacenet.cli.reproduction import Request, parse_split_files, parse_splits, requested_runs
 from laplacenet.experiments.paper.figure_two import FigureTwo
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.paper.recipes import headline_with_views
@@ -20,7 +21,6 @@ from laplacenet.experiments.paper.records import read_records, write_record
 from laplacenet.experiments.paper.reproduce import Places, plan_runs
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.presets import preset_named
-from laplacenet.models.network import Network
 from laplacenet.runtime import InputError, RunError, TimeLimitError, read_json
 from laplacenet.training import Position, save_checkpoint
 
@@ -71,7 +71,7 @@ def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: P
     (other,) = (line for line in others if not line.endswith(" -"))
     assert lost.key.name in other
     assert other.endswith("diverged after step 90")
-    assert total.startswith(f"{n_planned} runs in the order of what they are worth: 2 recorded, {n_planned - 2} to do")
+    assert total.startswith(f"{n_planned} runs, the most informative first: 2 recorded, {n_planned - 2} to do")
 
 
 def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tmp_path: Path) -> None:
@@ -89,6 +89,13 @@ def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tm
     ]
     assert laplacenet("report", "--results", tmp_path / "results", "--out", tmp_path / "out").strip().endswith("html")
     assert "nothing recorded yet" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_presets_steps_hold_unless_others_are_asked_for(data: Path) -> None:
+    asked = Request("table-8", "cifar100/4000", None, "0", None, "fast", (), data, (), Path("runs"), Path("results"))
+    for steps, expected in ((None, 72_000), (100, 100)):
+        runs, _ = requested_runs(replace(asked, steps=steps))
+        assert {run.experiment.train.steps for run in runs} == {run.key.base_steps for run in runs} == {expected}
 
 
 def test_time_runs_out_with_a_checkpoint_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
@@ -111,12 +118,12 @@ def full_from_step_one(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     """The disk takes the start of a run and no later checkpoint, until the list is empty."""
     errors: list[Exception] = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "disk/state")]
 
-    def save(folder: Path, network: Network, position: Position, **rest: Any) -> None:
+    def save(folder: Path, network: nn.Module, position: Position, **rest: Any) -> None:
         if position.step and errors:
             raise errors[0]
         save_checkpoint(folder, network, position, **rest)
 
-    monkeypatch.setattr("laplacenet.experiments.run.save_checkpoint", save)
+    monkeypatch.setattr("laplacenet.training.session.save_checkpoint", save)
     return errors
 
 
@@ -239,7 +246,7 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
         (["all", "--list", "--row", "LaplaceNet"], "leave out --row"),
         (["all", "--splits", "1"], "leave out --splits"),
         (["table-3", "--preset", "two-moons"], "--preset two-moons is for vectors, and cifar10 holds pictures"),
-        (["table-3", "--preset", "fast"], "unknown preset 'fast'"),
+        (["table-3", "--preset", "quick"], "unknown preset 'quick'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:
@@ -251,17 +258,17 @@ def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str,
 
 def test_split_files_of_several_data_sets_say_whose_they_are(data: Path) -> None:
     file = str(data / "cifar10_splits.npz")
-    assert chosen_split_files((file,), {"cifar10"}) == {"cifar10": file}
-    assert chosen_split_files((f"cifar10={file}",), {"cifar10", "cifar100"}) == {"cifar10": file}
+    assert parse_split_files((file,), {"cifar10"}) == {"cifar10": file}
+    assert parse_split_files((f"cifar10={file}",), {"cifar10", "cifar100"}) == {"cifar10": file}
     with pytest.raises(InputError, match="say whose it is: --split-file cifar10=FILE --split-file cifar100=FILE"):
-        chosen_split_files((file,), {"cifar10", "cifar100"})
+        parse_split_files((file,), {"cifar10", "cifar100"})
     with pytest.raises(InputError, match="digits is not to be run"):
-        chosen_split_files((f"digits={file}",), {"cifar10"})
+        parse_split_files((f"digits={file}",), {"cifar10"})
 
 
 def test_splits_are_numbers_lists_and_ranges() -> None:
-    assert chosen_splits("0-4") == [0, 1, 2, 3, 4]
-    assert chosen_splits("3,0-1,3") == [3, 0, 1]
+    assert parse_splits("0-4") == [0, 1, 2, 3, 4]
+    assert parse_splits("3,0-1,3") == [3, 0, 1]
     for text in ("", "-1", "2-1", "1-", "x"):
         with pytest.raises(InputError, match="--splits"):
-            chosen_splits(text)
+            parse_splits(text)

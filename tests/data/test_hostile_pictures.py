@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import io
 import os
 import shutil
 import socket
@@ -174,6 +175,115 @@ def test_a_decompression_bomb_is_refused_with_its_size_and_never_decoded(
         decode(tmp_path / name, size=32)
 
 
+def progressive(side: int, n_scans: int) -> bytes:
+    """A grey JPEG whose last scan, which changes nothing, is repeated."""
+    small = io.BytesIO()
+    Image.new("L", (8, 8), 128).save(small, "JPEG", progressive=True)
+    content = small.getvalue().removesuffix(b"\xff\xd9")
+    frame = content.index(b"\xff\xc2")
+    content = content[: frame + 5] + side.to_bytes(2, "big") * 2 + content[frame + 9 :]
+    return content + content[content.rindex(b"\xff\xda") :] * n_scans + b"\xff\xd9"
+
+
+@pytest.mark.parametrize(("side", "n_scans"), [(6000, 2000), (1000, 2000), (100, 200_000)])
+def test_a_jpeg_of_thousands_of_scans_is_refused_before_it_is_decoded(
+    tmp_path: Path, side: int, n_scans: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scans.jpg").write_bytes(progressive(side, n_scans))
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", pytest.fail)
+    with pytest.raises(ValueError, match=f"a JPEG of {side}×{side} pixels in more than [0-9]+ scans"):
+        decode(tmp_path / "scans.jpg", size=8)
+
+
+def test_a_jpeg_of_ten_scans_and_a_preview_of_many_is_decoded(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(progressive(64, 10))
+    assert abs(decode(tmp_path / "a.jpg", size=8).astype(int) - 128).max() <= 1
+    plain = flat_jpeg(20_000)
+    preview = b"\xff\xe1" + (2 + 600).to_bytes(2, "big") + b"\xff\xda" * 300
+    (tmp_path / "b.jpg").write_bytes(plain[:2] + preview + plain[2:])
+    assert (decode(tmp_path / "b.jpg", size=8) == 128).all()
+
+
+def bombs(folder: Path) -> list[Path]:
+    """Ten kinds of small files that cost much, each as costly as it can be and still be begun."""
+    side = 7990
+    saved: dict[str, tuple[str, dict]] = {
+        "alpha.png": ("RGBA", {}),
+        "palette.png": ("P", {"transparency": 0}),
+        "sixteen.png": ("I;16", {}),
+        "bits.png": ("1", {}),
+        "deflate.tif": ("RGB", {"compression": "tiff_adobe_deflate"}),
+        "lzw.tif": ("L", {"compression": "tiff_lzw"}),
+        "fax.tif": ("1", {"compression": "group4"}),
+        "palette.gif": ("P", {}),
+        "wide.webp": ("RGB", {"lossless": True, "quality": 0, "method": 0}),
+    }
+    for name, (mode, options) in saved.items():
+        size = (8000, 4000) if name.endswith("webp") else (side, side)
+        Image.new(mode, size).save(folder / name, **options)
+    (folder / "flat.jpg").write_bytes(flat_jpeg(31_000))
+    (folder / "scans.jpg").write_bytes(progressive(side, 3))
+    (folder / "plain.ppm").write_bytes(b"P3 1000 666 255\n" + b"0 " * 1_998_000)
+    (folder / "text.pgm").write_bytes(b"P2 8000 8000 255\n" + b"0 " * 5_000_000)
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.long
+def test_no_picture_costs_more_than_its_budget(tmp_path: Path) -> None:
+    import resource
+
+    for path in bombs(tmp_path):
+        before, started_at = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        with contextlib.suppress(ValueError):
+            assert decode(path, size=32).shape == (32, 32, 3)
+        assert time.process_time() - started_at < 4, path.name  # about one second on an idle core
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000, path.name
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "I;16", "P", "1"])
+@pytest.mark.parametrize("size", [(305, 450), (450, 305)])
+def test_a_large_picture_reduced_strip_by_strip_looks_as_one_that_is_not(
+    tmp_path: Path, mode: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smooth = Image.fromarray(np.random.default_rng(0).integers(0, 256, (4, 5, 4), dtype=np.uint8), "RGBA")
+    picture = smooth.resize(size, Image.Resampling.BICUBIC)
+    if mode == "I;16":
+        picture = Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) * 257)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    (picture if mode == "I;16" else picture.convert(mode)).save(tmp_path / "a.png", exif=exif)
+    expected = decode(tmp_path / "a.png", size=8).astype(int)
+    monkeypatch.setattr("laplacenet.data.decoding.LARGE_PIXELS", 100_000)
+    found = decode(tmp_path / "a.png", size=8).astype(int)
+    assert abs(found - expected).mean() < (12 if mode in ("1", "P") else 4)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laplacenet.data.decoding.MOST_READS", 1000)
+    with (tmp_path / "sparse.jpg").open("wb") as file:
+        file.write(flat_jpeg(8)[:200])
+        file.truncate(1 << 34)
+    with (tmp_path / "padded.jpg").open("wb") as file:
+        file.write(b"\xff\xd8\xff")
+        file.truncate(1 << 22)  # Pillow would look at each byte of the padding
+    found = reasons(tmp_path)
+    assert "17179869184 bytes, more than the 512 MiB that are read" in found["sparse.jpg"]
+    assert "it comes in more than 1000 pieces" in found["padded.jpg"]
+
+
+def test_decoding_stops_in_the_middle_of_a_picture(tmp_path: Path) -> None:
+    (tmp_path / "large.jpg").write_bytes(flat_jpeg(8000))
+    n_asked = 0
+
+    def should_stop() -> bool:
+        nonlocal n_asked
+        n_asked += 1
+        return n_asked > 20
+
+    with pytest.raises(KeyboardInterrupt):
+        decode(tmp_path / "large.jpg", size=8, should_stop=should_stop)
+
+
 def test_the_limits_are_those_that_are_documented() -> None:
     assert (LARGEST_PIXELS, LARGEST_JPEG_PIXELS) == (64_000_000, 1_000_000_000)
 
@@ -303,8 +413,11 @@ def test_pipes_sockets_and_devices_named_png_do_not_hang(tmp_path: Path) -> None
 
 def test_a_pipe_given_as_a_list_or_as_arrays_does_not_hang(tmp_path: Path) -> None:
     picture(tmp_path / "cat" / "1.png")
-    for name in ("labels.csv", "x.npz", "x.npy"):
+    archive = "cifar-100-python.tar.gz"
+    for name in ("labels.csv", "x.npz", "x.npy", archive):
         os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="a pipe, not a regular file"):
+        load_dataset(tmp_path / archive)
     with pytest.raises(InputError, match=r"labels\.csv: cannot be read \(a pipe, not a regular file\)"):
         read_collection(tmp_path, labels=tmp_path / "labels.csv")
     for name in ("x.npz", "x.npy"):

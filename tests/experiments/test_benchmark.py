@@ -35,7 +35,7 @@ from laplacenet.experiments.benchmark import (
     read_bench_record,
     read_bench_records,
     search,
-    taken,
+    take_measurement,
     with_result,
     write_bench_record,
 )
@@ -83,7 +83,9 @@ Results = list[tuple[str, Row | Missing]]
 def results() -> Results:
     """Everything measured once."""
     execution = Execution(CPU)
-    return [(measurement.section, taken(measurement, execution)) for measurement in measurements(TINY, execution)]
+    return [
+        (measurement.section, take_measurement(measurement, execution)) for measurement in measurements(TINY, execution)
+    ]
 
 
 def rows_of(section: str, results: Results) -> list[Row | Missing]:
@@ -156,7 +158,7 @@ def test_an_epoch_of_a_variant_is_training_itself_beside_the_papers_hours() -> N
     asked = dataclasses.replace(TINY, sections=("epochs",))
     every = {measurement.name: measurement for measurement in measurements(asked, execution)}
     assert len(every) == len(TABLE_9.rows)
-    rows = [taken(every[f"an epoch: {name}"], execution) for name in ("Baseline (n_a = 1)", "batch × 3")]
+    rows = [take_measurement(every[f"an epoch: {name}"], execution) for name in ("Baseline (n_a = 1)", "batch × 3")]
     base, larger = (row for row in rows if isinstance(row, EpochRow))
     assert (base.n_steps, larger.n_steps) == (160 // 50, 160 // 150)
     assert (base.published_ratio, larger.published_ratio) == (1.0, pytest.approx(12.28 / 7.52))
@@ -193,7 +195,7 @@ def test_whatever_goes_wrong_with_one_measurement_is_said_in_its_place() -> None
     def fails() -> GraphRow:
         raise MemoryError("no room\nfor so many points")
 
-    result = taken(Measurement("graph", "n = 9", fails), Execution(CPU))
+    result = take_measurement(Measurement("graph", "n = 9", fails), Execution(CPU))
     assert result == Missing("graph", "n = 9", "MemoryError: no room for so many points")
 
 

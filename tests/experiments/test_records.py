@@ -16,7 +16,7 @@ from laplacenet.experiments.paper.records import (
     read_record,
     read_records,
     record_path,
-    thinned,
+    thin_curve,
     write_record,
 )
 from laplacenet.experiments.paper.series import RecordBook, last_error
@@ -120,7 +120,7 @@ def test_a_missing_folder_of_records_is_said_to_be_missing(tmp_path: Path) -> No
 
 
 def test_a_long_curve_is_thinned_between_its_ends() -> None:
-    points = thinned([epoch(number) for number in range(273)])
+    points = thin_curve([epoch(number) for number in range(273)])
     assert len(points) == MAX_POINTS
     assert (points[0].step, points[-1].step) == (10, 2730)
     assert len({point.step for point in points}) == MAX_POINTS
@@ -129,7 +129,7 @@ def test_a_long_curve_is_thinned_between_its_ends() -> None:
 def test_an_interrupted_epoch_is_one_point() -> None:
     first = epoch(0, step=4, n_steps=4, is_complete=False, loss=2.0, test_error=None)
     second = epoch(0, step=10, n_steps=6, loss=1.0, pseudo_label_accuracy=None)
-    (point,) = thinned([first, second])
+    (point,) = thin_curve([first, second])
     assert (point.step, point.test_error, point.pseudo_label_accuracy) == (10, 0.5, 0.6)
     assert point.loss == pytest.approx(1.4)
 

@@ -18,10 +18,10 @@ from laplacenet.experiments.paper.reproduce import (
     PlannedRun,
     carry_out,
     is_recorded,
-    left_out,
     plan_run,
     plan_runs,
     unique,
+    unreadable_datasets,
 )
 from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
 from laplacenet.runtime import InputError, NullMonitor
@@ -166,7 +166,7 @@ def test_a_data_set_that_is_not_there_is_left_out_with_the_reason(data: Path, tm
     shutil.copytree(data / "cifar-100-python", tmp_path / "cifar-100-python")
     where = Places(data=str(tmp_path))
     cells = (*find_recipe("table-5").cells, HEADLINE)
-    reasons = left_out(plan_run(cell, 0, where) for cell in cells)
+    reasons = unreadable_datasets(plan_run(cell, 0, where) for cell in cells)
     assert list(reasons) == ["mini-imagenet"]
     assert "cannot be downloaded" in reasons["mini-imagenet"]
 

@@ -39,3 +39,24 @@ def test_a_temperature_that_divides_nothing_is_refused(temperature: object, tmp_
     write_sealed(tmp_path / DESCRIPTION, content | {"temperature": temperature})
     with pytest.raises(InputError, match="not the description of a model"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"input_shape": [1, 1, 1]}, "cannot read inputs of 1×1×1"),
+        ({"input_shape": [1, 100_000, 100_000]}, "no inputs have the shape"),
+        ({"input_shape": [2, 8, 8]}, "no inputs have the shape"),
+        ({"temperature": 1e-320}, "temperature of 1e-320"),
+        ({"temperature": 1e300}, "temperature of 1e.300"),
+    ],
+)
+def test_a_description_with_its_checksum_but_absurd_values_is_refused(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    description = PICTURES
+    save_model(tmp_path, description.build(), description)
+    content = read_sealed(tmp_path / "model.json")
+    write_sealed(tmp_path / "model.json", content | change)
+    with pytest.raises(InputError, match=said):
+        load_model(tmp_path)

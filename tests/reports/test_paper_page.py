@@ -15,7 +15,7 @@ from laplacenet.experiments.paper.recipes import experiment_in, find_recipe, hea
 from laplacenet.experiments.paper.records import Record, write_record
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_figures import comparable, error_curves, figure_4
-from laplacenet.reports.paper_page import headline, plain_cell, unbroken, write_report
+from laplacenet.reports.paper_page import headline, keep_together, plain_cell, write_report
 from laplacenet.reports.tables import paper_tables
 from laplacenet.runtime import InputError, write_json
 
@@ -234,5 +234,5 @@ def test_a_damaged_record_of_the_moons_is_refused_by_name(results: Path, tmp_pat
 
 
 def test_numbers_stay_whole_at_a_line_end() -> None:
-    assert unbroken("n = 1, 25 000 steps") == "n\u00a0=\u00a01, 25\u00a0000\u00a0steps"
+    assert keep_together("n = 1, 25 000 steps") == "n\u00a0=\u00a01, 25\u00a0000\u00a0steps"
     assert plain_cell("a|b\n<c>") == "a\\|b &lt;c&gt;"

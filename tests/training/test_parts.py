@@ -130,7 +130,7 @@ def test_the_supervised_start_is_a_hundred_passes_but_at_most_a_fifth(
         ("steps", 0, "train.steps = 0; it must be at least 1"),
         ("labeled_batch_size", 100, "leaves no room for unlabeled images"),
         ("momentum", 1.0, r"it must lie in \[0, 1\)"),
-        ("lr", float("nan"), "must not be negative"),
+        ("lr", float("nan"), "must lie between 0 and"),
         ("optimizer", "adagrad", "choose one of sgd, adamw"),
         ("schedule", "steps", "choose one of cosine, linear, constant"),
     ],

@@ -35,6 +35,7 @@ from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, say
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
+from laplacenet.cli.review import review
 from laplacenet.cli.train import train
 
 FAILED = 1
@@ -45,7 +46,7 @@ NO_USABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 
 COMMANDS = {
     "Try it": (demo,),
-    "Label your own pictures": (label, embed, next_to_label, predict, export),
+    "Label your own pictures": (review, label, embed, next_to_label, predict, export),
     "Train and evaluate": (train, methods, evaluate, data),
     "Reproduce the paper": (reproduce, report, bench),
 }

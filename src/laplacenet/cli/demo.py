@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Compile, Device, Overwrite, Settings
+from laplacenet.cli.options import CheckpointEvery, Compile, Device, Overwrite, Settings
 
 if TYPE_CHECKING:
     from laplacenet.experiments import Experiment, Outcome
@@ -20,6 +20,7 @@ def demo(
     record: Annotated[Path | None, typer.Option(help="A .json file for the numbers of all seeds.")] = None,
     settings: Settings = None,
     overwrite: Overwrite = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     device: Device = "auto",
     compile_loss: Compile = False,
 ) -> None:
@@ -36,7 +37,7 @@ def demo(
     from laplacenet.runtime import choose_device, provenance, write_json
     from laplacenet.training import Execution
 
-    execution = Execution(choose_device(device), compile=compile_loss)
+    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     outcomes = []
     for seed in range(seeds):
         pair = demo_pair(seed, settings or [])

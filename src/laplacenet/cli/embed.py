@@ -35,14 +35,13 @@ def embed(
       laplacenet embed photos/ --out photos.npz
       laplacenet embed photos/ --features timm:vit_small_patch14_dinov2 --out photos.npz
     """
-    require_free(out, suffixes=(".npz",), overwrite=overwrite)
-
     from laplacenet.cli.progress import counter
     from laplacenet.models.features import load_features
     from laplacenet.models.features.cache import cache_folder
     from laplacenet.models.features.folder import FolderReading, embed_folder, picture_files
     from laplacenet.runtime import choose_device
 
+    require_free(out, suffixes=(".npz",), overwrite=overwrite)
     reading = FolderReading(cache=cache_folder() if cache else None)
     parts, _ = picture_files(pictures, reading)
     network = load_features(features, weights=weights, device=choose_device(device))

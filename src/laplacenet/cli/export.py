@@ -13,21 +13,22 @@ def export(
     run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
     form: Annotated[
         str,
-        typer.Option("--format", metavar="onnx|torch-export", help="For ONNX Runtime and others, or for torch alone."),
-    ] = "onnx",
+        typer.Option("--format", metavar="torch-export|onnx", help="For torch alone, or for ONNX Runtime and others."),
+    ] = "torch-export",
     out: Annotated[
-        Path | None, typer.Option(help="The .onnx or .pt2 file.  [default: model.onnx or model.pt2 in the run]")
+        Path | None, typer.Option(help="The .pt2 or .onnx file.  [default: model.pt2 or model.onnx in the run]")
     ] = None,
     overwrite: OverwriteFile = False,
 ) -> None:
-    """Write the network with its normalization and calibration, and check that the file says the same as the run.
+    """Write the network with its normalization and calibration, and check that the file agrees with the run.
 
-    It reads uint8 pictures (n, channels, height, width) of the network's size, any number at once, and gives the
-    probabilities of the classes, whose names are in the file's metadata. ONNX needs: pip install laplacenet[export]
+    It takes uint8 pictures (n, channels, height, width) of the network's size, any number at once, and returns the
+    probabilities of the classes, whose names are in the file's metadata. ONNX needs the extra `export`.
 
     \b
     Example:
-      laplacenet export runs/digits-0 --format torch-export --out digits.pt2
+      laplacenet export runs/digits-0 --out digits.pt2
+      laplacenet export runs/photos-labels --format onnx
     """
     from laplacenet.labeling.graph_model import holds_graph_model
     from laplacenet.models import load_model
@@ -46,5 +47,5 @@ def export(
     network, description = load_model(path)
     difference = export_model(network, description, out, form=form)
     shape = "×".join(map(str, description.input_shape))
-    typer.echo(f"{out}  reads uint8 n×{shape}, gives {len(description.class_names)} probabilities")
-    typer.echo(f"checked  it says what the run's network says (largest difference {difference:.1g})")
+    typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
+    typer.echo(f"checked  it agrees with the run's network (largest difference {difference:.1g})")

@@ -1,19 +1,46 @@
 """What is seen of a labeling while it goes on: its stage, its steps and the time left, on stderr."""
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 
-from laplacenet.cli.progress import Display
+from laplacenet.cli.progress import Display, print_line, reading, warn
 from laplacenet.cli.wording import duration
 from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.session import Progress
+from laplacenet.runtime import Monitor
 
-SAID_OF_STAGES = {
-    "estimate": "learning, a part of the labels hidden",
+TITLES = {
+    "estimate": "training, some labels held out",
     "suspects": "looking for wrong labels",
-    "final": "learning from all labels",
-    "vote": "another network, to vote",
+    "final": "training on all labels",
+    "vote": "training another network to vote",
 }
+
+
+class TerminalProgress(Progress):
+    """A labeling on stderr."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[Monitor]:
+        with reading(name) as tally:
+            yield tally
+
+    def warn(self, text: str) -> None:
+        warn(self.console, text)
+
+    def chose(self, sentences: Sequence[str]) -> None:
+        print_line(self.console, "chose: " + " ".join(sentences))
+
+    @contextlib.contextmanager
+    def training(self, ends_at: float | None) -> Iterator[Callable[[StageEpoch], None]]:
+        with StageDisplay(self.console, ends_at=ends_at) as display:
+            yield display.show
 
 
 class StageDisplay(Display):
@@ -24,7 +51,7 @@ class StageDisplay(Display):
         self.ends_at, self.stage = ends_at, ""
 
     def show(self, record: StageEpoch) -> None:
-        title = f"{SAID_OF_STAGES[record.stage.split('-')[0]]} ({record.stage})"
+        title = f"{TITLES[record.stage.split('-')[0]]} ({record.stage})"
         is_notable = record.stage != self.stage or record.step == record.steps
         self.stage = record.stage
         state = f"loss {record.loss:.3f}{self._left()}"

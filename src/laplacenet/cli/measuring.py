@@ -15,7 +15,7 @@ from laplacenet.experiments.benchmark import (
     full_settings,
     measurements,
     quick_settings,
-    taken,
+    take_measurement,
     with_result,
     write_bench_record,
 )
@@ -46,7 +46,7 @@ def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tupl
     with Display(Console(stderr=True), "measuring", n=len(every)) as display:
         for number, measurement in enumerate(every):
             display.update(state=measurement.name, n_done=number, is_notable=True)
-            result = taken(measurement, execution)
+            result = take_measurement(measurement, execution)
             record = with_result(record, measurement.section, result, elapsed_s=time.perf_counter() - began_at)
             write_bench_record(record, folder)
     record = dataclasses.replace(record, is_complete=True)

@@ -33,9 +33,10 @@ def next(
     out: Annotated[Path | None, typer.Option(help="A .csv or .json file to write in place of standard output.")] = None,
     overwrite: OverwriteFile = False,
 ) -> None:
-    """The pictures whose labels would help most: unsure, in a crowd of others like them, and unlike one another.
+    """List the pictures whose labels would help most: uncertain, typical of many others, and unlike one another.
 
-    In the table the column `label` is empty, to be filled in; then add it to the labels that `label` is given.
+    The column `label` is empty: fill it in, and give the file to `label` as another --labels. A shorter list is the
+    beginning of a longer one.
 
     \b
     Examples:
@@ -43,8 +44,7 @@ def next(
       laplacenet next runs/photos-labels --suspects
       laplacenet next runs/photos-labels --format label-studio --out tasks.json
     """
-    from laplacenet.labeling.acquisition import as_csv, next_entries, suspect_entries
-    from laplacenet.labeling.result import load_labeling
+    from laplacenet.api import LabelingRun
     from laplacenet.runtime import InputError
 
     if form not in FORMATS:
@@ -53,7 +53,10 @@ def next(
         raise InputError("--url-prefix is where Label Studio finds pictures; give --format label-studio with it")
     if out is not None:
         require_free(out, suffixes=(".csv",) if form == "csv" else (".json",), overwrite=overwrite)
-    labeling = load_labeling(run)
+    found = LabelingRun(run)
+    from laplacenet.labeling.acquisition import as_csv, next_entries, suspect_entries
+
+    labeling = found.data
     rows = suspect_entries(labeling, n) if suspects else next_entries(labeling, n)
     text = as_csv(labeling, rows) if form == "csv" else studio_tasks(labeling, rows, url_prefix)
     if out is None:

@@ -63,8 +63,8 @@ def reproduce(
     from laplacenet.cli.reproduction import (
         FIGURE_2,
         Request,
-        chosen_splits,
         list_request,
+        parse_splits,
         refuse_unused,
         work_through,
     )
@@ -93,7 +93,7 @@ def reproduce(
         list_request(request)
         return
     if name == FIGURE_2:
-        reproduce_figure_two(results, chosen_splits(splits))
+        reproduce_figure_two(results, parse_splits(splits))
         return
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")

@@ -1,4 +1,4 @@
-"""What `laplacenet reproduce` does: which runs are asked for, what they cost, and working through them in time."""
+"""What `laplacenet reproduce` does: which runs are requested, what they cost, and making them within a time limit."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -21,13 +21,14 @@ from laplacenet.experiments.paper.reproduce import (
     PlannedRun,
     carry_out,
     is_recorded,
-    left_out,
     plan_run,
     plan_runs,
     unique,
+    unreadable_datasets,
 )
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
+from laplacenet.experiments.presets import preset_named
 from laplacenet.runtime import InputError, RunFolder, TimeLimitError
 from laplacenet.training import Execution
 
@@ -89,7 +90,7 @@ def list_plan(records: Sequence[Record]) -> None:
         typer.echo(f"{number:>4}  {name:<68} split {split}  {steps:>6} steps  {_cost(run.experiment):<13} {known}")
     todo = [run for run, key in zip(runs, keys, strict=True) if key not in came_out]
     counts = f"{len(runs) - len(todo)} recorded, {len(todo)} to do{_estimate(todo)}"
-    typer.echo(f"\n{len(runs)} runs in the order of what they are worth: {counts}; figure-2 is made before them")
+    typer.echo(f"\n{len(runs)} runs, the most informative first: {counts}; figure-2 is made before them")
 
 
 def list_cells(request: Request, book: RecordBook) -> None:
@@ -140,7 +141,7 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
     n_recorded = sum(is_recorded(run, places.results) for run in runs)
     todo = [run for run in runs if not is_recorded(run, places.results)]
     if request.name == ALL:
-        reasons = left_out(todo)
+        reasons = unreadable_datasets(todo)
         for reason in reasons.values():
             typer.echo(f"left out: {reason}", err=True)
         todo = [run for run in todo if run.experiment.data.name not in reasons]
@@ -186,12 +187,13 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
     assert request.name is not None, "nothing is asked for"
     cells = _cells(find_recipe(request.name), request)
     places = _places(request, {cell.dataset for cell in cells})
-    base_steps = PAPER_STEPS if request.steps is None else request.steps
+    planned = PAPER_STEPS if request.preset is None else preset_named(request.preset).train.steps
+    base_steps = planned if request.steps is None else request.steps
     if base_steps < 1:
         raise InputError(f"--steps {base_steps}: give at least one")
     runs = unique(
         plan_run(cell, split, places, base_steps=base_steps, preset=request.preset, overrides=request.settings)
-        for split in chosen_splits(request.splits)
+        for split in parse_splits(request.splits)
         for cell in cells
     )
     return runs, places
@@ -212,11 +214,11 @@ def _places(request: Request, datasets: set[str]) -> Places:
         runs=request.runs,
         results=request.results,
         data=None if request.data_dir is None else str(request.data_dir.resolve()),
-        split_files=chosen_split_files(request.split_files, datasets),
+        split_files=parse_split_files(request.split_files, datasets),
     )
 
 
-def chosen_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, str]:
+def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, str]:
     """`FILE` where one data set is run, `DATASET=FILE` where there are several."""
     files: dict[str, str] = {}
     for word in words:
@@ -237,7 +239,7 @@ def chosen_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, 
     return files
 
 
-def chosen_splits(text: str) -> list[int]:
+def parse_splits(text: str) -> list[int]:
     """`0`, `0-4` or `0,2,3`."""
     splits: list[int] = []
     for part in text.split(","):

@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 
 from laplacenet.data.dataset import Dataset
 from laplacenet.data.download import download
-from laplacenet.data.files import read_regular
+from laplacenet.data.files import open_regular, read_regular
 from laplacenet.data.images import ImageSet
 from laplacenet.data.pickles import read_array_pickle
 from laplacenet.runtime import InputError
@@ -119,14 +119,14 @@ def _read_archive(layout: CifarLayout, archive: Path) -> Iterator[tuple[str, dic
     """Members are read one after another as the archive streams by; nothing is written to disk."""
     wanted = {f"{layout.folder}/{name}": name for name in layout.files}
     try:
-        with tarfile.open(archive, "r:gz") as tar:
+        with open_regular(archive) as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
             for member in tar:
                 if member.size > LARGEST_FILE:
                     raise InputError(f"{archive}/{member.name}: {member.size} bytes; at most {LARGEST_FILE} are read")
-                file = tar.extractfile(member) if member.isreg() and member.name in wanted else None
-                if file is not None:
-                    with file:
-                        pickled = file.read()
+                content = tar.extractfile(member) if member.isreg() and member.name in wanted else None
+                if content is not None:
+                    with content:
+                        pickled = content.read()
                     yield wanted[member.name], read_array_pickle(pickled, where=f"{archive}/{member.name}")
     except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
         raise InputError(f"{archive}: damaged or cut off ({error}); delete it and fetch it again") from error

@@ -1,20 +1,28 @@
 """One picture file, of any size and mode, as a small rectangle of RGB bytes.
 
-A file from a stranger costs no more than its pixel budget: `LARGEST_PIXELS` are decoded at full size. A JPEG, which can
-be decoded at an eighth, may have `LARGEST_JPEG_PIXELS`, unless it comes in several scans, all of which must be held
-until the last one is read. Only the formats that are listed are tried, whatever a file is called: others would start
-programs to draw their pictures.
+A file from a stranger costs no more than its budget, which is counted in pixels and bytes, not in seconds, so that the
+same files are read on every machine. `LARGEST_PIXELS` are decoded at full size. A JPEG, which can be decoded at an
+eighth, may have `LARGEST_JPEG_PIXELS`, unless it comes in several scans, all of which must be held until the last one
+is read; each scan goes over all pixels again, so scans times pixels have a limit too. A large picture is converted
+strip by strip. Only the formats that are listed are tried, whatever a file is called: others would start programs to
+draw their pictures.
 """
 
 import contextlib
+import io
+import mmap
+import os
+import re
 import struct
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from laplacenet.data.files import open_regular
 
@@ -23,34 +31,120 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP")
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
 LARGEST_PIXELS = 64_000_000
 LARGEST_JPEG_PIXELS = 1_000_000_000
+LARGEST_WEBP_PIXELS = 32_000_000
+"""A WebP picture is decoded all at once, into several copies."""
+LARGEST_SCANNED_PIXELS = 1_000_000_000
+"""Pixels times scans of a JPEG; cameras and browsers write about ten scans."""
+LARGEST_FILE = 1 << 29
+LARGEST_PLAIN_FILE = 4_000_000
+"""Bytes of a PPM, PGM or PBM file that spells its numbers out, which is read slowly."""
+MOST_SEGMENTS = 100_000
+MOST_READS = 300_000
+"""How often a decoder may ask for more: some go through a header byte by byte, in Python."""
+BLOCK = 1 << 16
+JPEG_BLOCK = 1 << 14
+"""Bytes that a decoder is handed at once; in between it can be stopped."""
 # above this a picture is decoded alone, so that as many threads as there are cores do not need as many of them at once
 LARGE_PIXELS = 16_000_000
+
+ORIENTATION = 0x0112
+# in a scan's own data, a byte of 255 is followed by 0 or by a restart marker
+_MARKER = re.compile(rb"\xff+([\x01-\xcf\xd8-\xfe])", re.DOTALL)
+_EIGHT_BITS = ((np.arange(65536) + 128) // 257).astype(np.uint8)
 
 _alone = threading.Lock()
 _limit_lifted = threading.Lock()
 
 
+Stop = Callable[[], bool]
+
+
+class _StoppableFile(io.BufferedReader):
+    """A file whose reader is interrupted when it asks for more after it should have stopped, or without end."""
+
+    should_stop: Stop | None = None
+    n_reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.should_stop is not None and self.should_stop():
+            raise KeyboardInterrupt
+        self.n_reads += 1
+        if self.n_reads > MOST_READS:
+            raise ValueError(f"it comes in more than {MOST_READS} pieces; save it again")
+        return super().read(size)
+
+
 def image_size(path: Path) -> tuple[int, int]:
     """Width and height as the file's header gives them; nothing is decoded."""
-    with open_regular(path) as file, _open_image(file) as image:
+    with _open_stoppable(path) as file, _open_image(file) as image:
         return image.size
 
 
-def decode(path: Path, *, size: int | tuple[int, int]) -> UInt8[np.ndarray, "h w 3"]:
+def decode(path: Path, *, size: int | tuple[int, int], should_stop: Stop | None = None) -> UInt8[np.ndarray, "h w 3"]:
     """The picture upright, scaled to cover `size` (width and height, or the side of a square), its middle kept.
 
-    Of an animation it is the first frame.
+    Of an animation it is the first frame. When `should_stop` says so, decoding ends with a KeyboardInterrupt.
     """
     width, height = (size, size) if isinstance(size, int) else size
-    with open_regular(path) as file, _open_image(file) as image:
+    with _loaded(path, width, height, should_stop) as picture:
+        return np.array(fitted(picture, width, height))
+
+
+def decode_within(path: Path, *, longest: int) -> Image.Image:
+    """The whole picture upright, in RGB, its longer side at most `longest` pixels."""
+    with _loaded(path, longest, longest) as picture:
+        small = picture.copy()
+    small.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    return small
+
+
+@contextlib.contextmanager
+def _loaded(path: Path, width: int, height: int, should_stop: Stop | None = None) -> Iterator[Image.Image]:
+    """The picture upright and in RGB, decoded with at least this many pixels; a large one at a fraction of its size."""
+    with _open_stoppable(path, should_stop) as file, _open_image(file) as image:
         full_size = image.size
         # a JPEG can be decoded at a half, a quarter or an eighth; twice the side leaves the filter enough to work with
         image.draft(None, (2 * width, 2 * height))
-        _require_affordable(image, full_size, file)
-        is_large = image.size[0] * image.size[1] > LARGE_PIXELS
+        n_scans = _require_affordable(image, full_size, file)
+        is_large = _n_pixels(full_size if n_scans > 1 else image.size) > LARGE_PIXELS
         with _alone if is_large else contextlib.nullcontext():
             image.load()
-            return np.array(fitted(to_rgb(_upright(image)), width, height))
+            if _n_pixels(image.size) > LARGE_PIXELS:
+                yield _reduced(image, width, height)
+            else:
+                yield to_rgb(_upright(image))
+
+
+def _open_stoppable(path: Path, should_stop: Stop | None = None) -> io.BufferedReader:
+    with open_regular(path) as file:
+        n_bytes = os.fstat(file.fileno()).st_size
+        if n_bytes > LARGEST_FILE:
+            raise ValueError(f"{n_bytes} bytes, more than the {LARGEST_FILE >> 20} MiB that are read")
+        stoppable = _StoppableFile(io.FileIO(os.dup(file.fileno()), "rb"))
+    stoppable.should_stop = should_stop
+    return stoppable
+
+
+def _n_pixels(size: tuple[int, int]) -> int:
+    return size[0] * size[1]
+
+
+def _reduced(image: Image.Image, width: int, height: int) -> Image.Image:
+    """A large picture in RGB and upright, at a fraction of its size: strip by strip, so that it is never held twice.
+
+    What does not fill a square of the fraction is cut off at the edges.
+    """
+    factor = max(1, min(image.size) // (4 * max(width, height)))
+    left, top = image.width % factor // 2, image.height % factor // 2
+    small = Image.new("RGB", (image.width // factor, image.height // factor))
+    right, bottom = left + small.width * factor, top + small.height * factor
+    n_rows = max(1, LARGE_PIXELS // 8 // image.width // factor) * factor
+    for start in range(top, bottom, n_rows):
+        strip = to_rgb(image.crop((left, start, right, min(start + n_rows, bottom))))
+        small.paste(strip.reduce(factor) if factor > 1 else strip, (0, (start - top) // factor))
+    with contextlib.suppress(Exception):  # what the camera wrote beside the picture may be damaged
+        small.getexif()[ORIENTATION] = image.getexif().get(ORIENTATION, 1)
+    return _upright(small)
 
 
 def fitted(image: Image.Image, width: int, height: int) -> Image.Image:
@@ -76,17 +170,63 @@ def _open_image(file: BinaryIO) -> Image.Image:
             Image.MAX_IMAGE_PIXELS = limit
 
 
-def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: BinaryIO) -> None:
-    n_pixels, n_decoded = full_size[0] * full_size[1], image.size[0] * image.size[1]
-    if n_pixels <= LARGEST_PIXELS:
-        return
-    is_drafted = n_decoded < n_pixels and _has_one_scan(file)
-    if not is_drafted or n_decoded > LARGEST_PIXELS or n_pixels > LARGEST_JPEG_PIXELS:
-        largest = LARGEST_JPEG_PIXELS if is_drafted else LARGEST_PIXELS
+def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: BinaryIO) -> int:
+    """Refuse what is over its budget, before it is decoded; a JPEG's number of scans, 1 for anything else."""
+    n_pixels, n_decoded = _n_pixels(full_size), _n_pixels(image.size)
+    is_drafted = n_decoded < n_pixels and n_pixels > LARGEST_PIXELS and _has_one_scan(file)
+    largest = LARGEST_JPEG_PIXELS if is_drafted else LARGEST_PIXELS
+    largest = LARGEST_WEBP_PIXELS if image.format == "WEBP" else largest
+    if n_pixels > largest or n_decoded > LARGEST_PIXELS:
         raise ValueError(
             f"{full_size[0]}×{full_size[1]} pixels, more than the {largest // 1_000_000} million that are decoded;"
             " make it smaller"
         )
+    if image.format == "PPM" and "plain" in str(getattr(image, "tile", "")):
+        n_bytes = os.fstat(file.fileno()).st_size
+        if n_bytes > LARGEST_PLAIN_FILE:
+            raise ValueError(f"a plain-text picture of {n_bytes} bytes; at most {LARGEST_PLAIN_FILE} are read")
+    if not isinstance(image, JpegImageFile):
+        return 1
+    image.decodermaxblock = JPEG_BLOCK
+    return _require_few_scans(file, full_size)
+
+
+def _require_few_scans(file: BinaryIO, full_size: tuple[int, int]) -> int:
+    """The number of scans, or that of all their markers where it is small enough anyway."""
+    most = max(1, LARGEST_SCANNED_PIXELS // _n_pixels(full_size))
+    n_scans = _n_scan_markers(file)
+    if n_scans > most:  # a preview beside the picture has scans of its own
+        n_scans = _n_scans(file, most=most)
+    file.seek(0)
+    if n_scans > most:
+        raise ValueError(
+            f"a JPEG of {full_size[0]}×{full_size[1]} pixels in more than {most} scans; save it again, not progressive"
+        )
+    return n_scans
+
+
+def _n_scan_markers(file: BinaryIO) -> int:
+    file.seek(0)
+    n_found, last = 0, b""
+    while block := file.read(BLOCK):
+        n_found += block.count(b"\xff\xda") + ((last + block[:1]) == b"\xff\xda")
+        last = block[-1:]
+    return n_found
+
+
+def _n_scans(file: BinaryIO, *, most: int) -> int:
+    """Scans of the first picture in the file, counted from segment to segment; `most` + 1 where there are more."""
+    n_found, position = 0, 2
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for _ in range(MOST_SEGMENTS):
+            marker = _MARKER.search(content, position)
+            if marker is None or marker[1] == b"\xd9" or n_found > most:
+                return n_found
+            position = marker.end()
+            if marker[1] not in (b"\x01", b"\xd8"):
+                position += max(2, int.from_bytes(content[position : position + 2], "big"))
+            n_found += marker[1] == b"\xda"
+    return most + 1
 
 
 def _has_one_scan(file: BinaryIO) -> bool:
@@ -116,6 +256,8 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """RGB from any mode: transparent parts over white, 16-bit grey scaled to 8."""
     if image.mode in SIXTEEN_BIT_MODES:
         levels = np.asarray(image)
+        if levels.dtype.kind == "u" and levels.dtype.itemsize == 2:
+            return Image.fromarray(_EIGHT_BITS[levels]).convert("RGB")
         if levels.min() < 0 or levels.max() > 65535:
             raise ValueError("32-bit pixels have no agreed white; save it with 8 or 16 bits")
         return Image.fromarray(((levels.astype(np.uint32) + 128) // 257).astype(np.uint8)).convert("RGB")

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from laplacenet.data.files import open_regular
 from laplacenet.runtime import InputError
 
 BLOCK = 1 << 18
@@ -28,6 +29,8 @@ def download(url: str, target: Path, *, checksum: str) -> Path:
     What has arrived is kept beside the target under `.part`; the next attempt, now or in a later run, goes on there.
     """
     if target.exists():
+        if not target.is_file():
+            raise InputError(f"{target}: is no regular file; remove it to fetch it")
         _verify(target, checksum, hint="delete it to fetch it again")
         return target
     part = target.with_name(target.name + ".part")
@@ -114,7 +117,7 @@ def _size(path: Path) -> int:
 
 def _digest(path: Path, checksum: str) -> str:
     algorithm = checksum.partition(":")[0]
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return f"{algorithm}:{hashlib.file_digest(file, algorithm).hexdigest()}"
 
 

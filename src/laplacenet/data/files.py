@@ -8,7 +8,6 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from laplacenet.runtime import InputError
 
@@ -21,7 +20,7 @@ KINDS = {
 }
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """The file, opened to be read; an OSError where it is no regular file, at once and without waiting for a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
@@ -94,7 +93,7 @@ def split_rows(text: str, separator: str, *, where: Path) -> Iterator[tuple[int,
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         for cells in reader:
-            if any(cell.strip() for cell in cells):
+            if any(map(str.strip, cells)):
                 yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}: not a row of a table ({error})") from error

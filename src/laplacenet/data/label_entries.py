@@ -80,7 +80,7 @@ def read_entries(path: Path, finder: Finder) -> LabelEntries:
     elif is_json_lines(path, text):
         found = _json_entries(_json_lines(text, where=path), where=path, unit=unit)
     else:
-        found = _table_entries(_best_split(text, finder, where=path), finder, where=path)
+        found = _table_entries(text, finder, where=path)
     return _labeled(LabelEntries(path, *found, unit=unit), finder, text)
 
 
@@ -107,8 +107,10 @@ def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
 
 def _local_name(name: str, finder: Finder) -> str:
     """A picture's path out of the address under which Label Studio serves it."""
-    found = _LOCAL_FILE.fullmatch(name.strip()) or _UPLOADED.fullmatch(name.strip())
-    return name if found is None or finder.rows(name) else unquote(found[1])
+    if served := _LOCAL_FILE.fullmatch(name.strip()):
+        return unquote(served[1])
+    uploaded = _UPLOADED.fullmatch(name.strip())
+    return unquote(uploaded[1]) if uploaded and not finder.rows(name) else name
 
 
 # JSON
@@ -208,13 +210,13 @@ def _choices(value: dict[str, Any]) -> list[Any]:
 # tables
 
 
-def _best_split(text: str, finder: Finder, *, where: Path) -> list[tuple[int, list[str]]]:
-    """The table by the separator that brings out most names; a comma may stand in a name, a semicolon in a label."""
+def _best_separator(text: str, finder: Finder, *, where: Path) -> str:
+    """The one that brings out most names; a comma may stand in a name, a semicolon in a label."""
     candidates = [mark for mark in SEPARATORS if mark in text] or [","]
     if len(candidates) == 1:
-        return list(split_rows(text, candidates[0], where=where))
+        return candidates[0]
     merits = {mark: _merit(text, mark, finder, where=where) for mark in candidates}
-    return list(split_rows(text, max(candidates, key=merits.__getitem__), where=where))
+    return max(candidates, key=merits.__getitem__)
 
 
 def _merit(text: str, separator: str, finder: Finder, *, where: Path) -> tuple[int, int, int]:
@@ -227,29 +229,29 @@ def _merit(text: str, separator: str, finder: Finder, *, where: Path) -> tuple[i
     return n_named, sum(_is_known_heading(cells) for cells in several), len(several)
 
 
-def _table_entries(rows: list[tuple[int, list[str]]], finder: Finder, *, where: Path) -> Columns:
-    """Part by part: each heading begins a part with columns of its own."""
-    columns: Columns = ([], [], [])
-    is_heading = bool(rows) and _is_heading(rows, finder)
-    starts = [0, *(i for i, (_, cells) in enumerate(rows) if i and _is_later_heading(cells, finder)), len(rows)]
-    for start, end in itertools.pairwise(starts):
-        heading = rows[start][1] if start or is_heading else None
-        _add_part(columns, rows[start if heading is None else start + 1 : end], heading, where=where)
-    return columns
-
-
-def _add_part(
-    columns: Columns, rows: Sequence[tuple[int, list[str]]], heading: list[str] | None, *, where: Path
-) -> None:
-    lines, names, labels = columns
-    words = ["path", "label"] if heading is None else heading
-    name_column, label_column = _columns(words, where=where)
-    for line, cells in rows:
-        if len(cells) != len(words):
-            _require_cells(cells, words, has_heading=heading is not None, where=f"{where}, line {line}")
+def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
+    """Row by row, as it is split: each heading begins a part with columns of its own."""
+    separator = _best_separator(text, finder, where=where)
+    heading, has_heading = ["path", "label"], False
+    name_column, label_column = 0, 1
+    lines, names, labels = list[int](), list[str](), list[str]()
+    for is_first, (line, cells) in zip(_first_then_not(), split_rows(text, separator, where=where)):  # noqa: B905
+        if (is_first and _is_heading(cells, text, separator, finder)) or (
+            not _LABEL_WORDS.isdisjoint(cells) and _is_later_heading(cells, finder)
+        ):
+            heading, has_heading = cells, True
+            name_column, label_column = _columns(cells, where=where)
+            continue
+        if len(cells) != len(heading):
+            _require_cells(cells, heading, has_heading=has_heading, where=f"{where}, line {line}")
         lines.append(line)
         names.append(cells[name_column])
         labels.append(cells[label_column])
+    return lines, names, labels
+
+
+def _first_then_not() -> Iterator[bool]:
+    return itertools.chain([True], itertools.repeat(False))
 
 
 def _require_cells(cells: list[str], heading: list[str], *, has_heading: bool, where: str) -> None:
@@ -270,19 +272,18 @@ def _is_known_heading(cells: list[str]) -> bool:
 
 def _is_later_heading(cells: list[str], finder: Finder) -> bool:
     """In files joined end to end; a class may be called like a heading, so no picture may be named."""
-    if _LABEL_WORDS.isdisjoint(cells):
-        return False
     return _is_known_heading(cells) and not any(finder.rows(cell) for cell in cells)
 
 
-def _is_heading(rows: Sequence[tuple[int, list[str]]], finder: Finder) -> bool:
+def _is_heading(cells: list[str], text: str, separator: str, finder: Finder) -> bool:
     """Known words are; a line that names a file, found or not, or gives a label that others give too is none."""
-    if _is_known_heading(rows[0][1]):
+    if _is_known_heading(cells):
         return True
-    first = [cell.strip().lower() for cell in rows[0][1]]
-    if any(cell.endswith(SUFFIXES) for cell in first) or any(finder.rows(cell) for cell in rows[0][1]):
+    first = [cell.strip().lower() for cell in cells]
+    if any(cell.endswith(SUFFIXES) for cell in first) or any(finder.rows(cell) for cell in cells):
         return False
-    return len(first) > 1 and all(cells[1:2] != rows[0][1][1:2] for _, cells in rows[1:])
+    others = itertools.islice(split_rows(text, separator, where=Path()), 1, None)
+    return len(first) > 1 and all(other[1:2] != cells[1:2] for _, other in others)
 
 
 def _columns(heading: list[str], *, where: object) -> tuple[int, int]:

@@ -141,17 +141,24 @@ class PictureIndex:
         self.names = names
         self.by_path: dict[str, tuple[int, ...]] = {}
         for row, name in itertools.chain(enumerate(names), ((PASSED_OVER, name) for name in skipped)):
-            plain = composed(name)
-            self.by_path[plain] = (*self.by_path.get(plain, ()), row)
+            _add(self.by_path, composed(name), (row,))
 
     @cached_property
     def by_name(self) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}
         for path, rows in self.by_path.items():
             last = path[path.rfind("/") + 1 :]
-            for key in {last, _without_suffix(last)}:
-                found[key] = (*found.get(key, ()), *rows)
+            stem = _without_suffix(last)
+            _add(found, last, rows)
+            if stem != last:
+                _add(found, stem, rows)
         return found
+
+
+def _add(found: dict[str, tuple[int, ...]], key: str, rows: tuple[int, ...]) -> None:
+    before = found.setdefault(key, rows)
+    if before is not rows:
+        found[key] = (*before, *rows)
 
 
 Found = tuple[tuple[int, ...], str]
@@ -172,13 +179,14 @@ class PictureFinder:
         return self.find(name)[0]
 
     def find(self, name: str) -> Found:
-        by_path = self.index.by_path
-        for spelling in dict.fromkeys((composed(name), composed(name.strip()))):
+        by_path, plain = self.index.by_path, composed(name)
+        stripped = plain.strip()
+        for spelling in (plain, stripped) if stripped != plain else (plain,):
             found = by_path.get(spelling) or self._find_below(spelling)
             if found:
                 return found, ""
-        folder, last = _parted(composed(name.strip()).replace("\\", "/"))
-        tails = self._tails_of(folder)
+        folder, last = _parted(stripped.replace("\\", "/"))
+        tails = self._tails.get(folder) or self._tails_of(folder)
         for tail, left_off in tails:
             rows = by_path.get(tail + last)
             if rows:
@@ -208,12 +216,11 @@ class PictureFinder:
         return list(dict.fromkeys(composed(f"{below}/" if below else "") for below in inside))
 
     def _tails_of(self, folder: str) -> list[tuple[str, str]]:
-        if folder not in self._tails:
-            parts = PurePosixPath(folder).parts
-            self._tails[folder] = [
-                ("".join(f"{part}/" for part in parts[start:]), "/".join(parts[:start]))
-                for start in range(len(parts) + 1)
-            ]
+        """What may be left of the folder when some of its front is left off."""
+        parts = PurePosixPath(folder).parts
+        self._tails[folder] = [
+            ("".join(f"{part}/" for part in parts[start:]), "/".join(parts[:start])) for start in range(len(parts) + 1)
+        ]
         return self._tails[folder]
 
 
@@ -240,26 +247,43 @@ def _without_suffix(name: str) -> str:
 def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
     """Each line with the row that it means; what cannot be told is refused before anything is made of the file."""
     entries = read_entries(path, finder)
-    found = {name: finder.find(name) for name in dict.fromkeys(entries.names)}
-    if not all(rows for rows, _ in found.values()):
-        raise InputError(_unknown_names(entries, found, finder.index.names))
-    _require_one_folder(entries, found)
-    for name, (rows, _) in found.items():
-        if len(rows) > 1:
-            meant = ", ".join(in_one_line(finder.index.names[row]) for row in rows[:N_SHOWN] if row != PASSED_OVER)
-            raise InputError(
-                f"{entries.place(entries.names.index(name))}: {len(rows)} images are called {quoted(name)} ({meant});"
-                " give the path with its sub-folder"
-            )
-    meant_rows = [found[name][0][0] for name in entries.names]
-    if PASSED_OVER in meant_rows:
-        kept = [position for position, row in enumerate(meant_rows) if row != PASSED_OVER]
-        return RowLabels([meant_rows[position] for position in kept], entries.take(kept))
-    return RowLabels(meant_rows, entries)
+    row_of: dict[str, int] = {}
+    unclear: dict[str, tuple[int, ...]] = {}
+    folders: dict[str, str] = {}
+    for name in dict.fromkeys(entries.names):
+        rows, left_off = finder.find(name)
+        if len(rows) == 1:
+            row_of[name] = rows[0]
+        else:
+            unclear[name] = rows
+        if left_off not in folders and (left_off or not _is_absolute(name)):
+            folders[left_off] = name
+    if unclear:
+        _refuse_unclear(entries, unclear, folders, finder.index.names)
+    _require_one_folder(entries, folders)
+    meant = [row_of[name] for name in entries.names]
+    if PASSED_OVER in row_of.values():
+        kept = [position for position, row in enumerate(meant) if row != PASSED_OVER]
+        return RowLabels([meant[position] for position in kept], entries.take(kept))
+    return RowLabels(meant, entries)
 
 
-def _unknown_names(entries: LabelEntries, found: dict[str, Found], names: Sequence[str]) -> str:
-    unknown = [position for position, name in enumerate(entries.names) if not found[name][0]]
+def _refuse_unclear(
+    entries: LabelEntries, unclear: dict[str, tuple[int, ...]], folders: dict[str, str], names: Sequence[str]
+) -> None:
+    if not all(unclear.values()):
+        raise InputError(_unknown_names(entries, {name for name, rows in unclear.items() if not rows}, names))
+    _require_one_folder(entries, folders)
+    name, rows = next(iter(unclear.items()))
+    shown = ", ".join(in_one_line(names[row]) for row in rows[:N_SHOWN] if row != PASSED_OVER)
+    raise InputError(
+        f"{entries.place(entries.names.index(name))}: {len(rows)} images are called {quoted(name)} ({shown});"
+        " give the path with its sub-folder"
+    )
+
+
+def _unknown_names(entries: LabelEntries, unknown_names: set[str], names: Sequence[str]) -> str:
+    unknown = [position for position, name in enumerate(entries.names) if name in unknown_names]
     first, name = unknown[0], quoted(entries.names[unknown[0]])
     if len(unknown) == len(entries.names) > 1:
         return (
@@ -271,12 +295,11 @@ def _unknown_names(entries: LabelEntries, found: dict[str, Found], names: Sequen
     return f"{entries.place(first)}: {name} is not among the {len(names)} images ({shown}, …){others}"
 
 
-def _require_one_folder(entries: LabelEntries, found: dict[str, Found]) -> None:
-    """A list may come from another machine, but then all its paths begin alike: `dogs/a.jpg` is not `a.jpg`."""
-    folders: dict[str, str] = {}
-    for name, (_, left_off) in found.items():
-        if left_off not in folders and (left_off or not _is_absolute(name)):
-            folders[left_off] = name
+def _require_one_folder(entries: LabelEntries, folders: dict[str, str]) -> None:
+    """A list may come from another machine, but then all its paths begin alike: `dogs/a.jpg` is not `a.jpg`.
+
+    `folders` has the first name for each front that was left off.
+    """
     moved = [folder for folder in folders if folder]
     if len(moved) > 1 or (moved and "" in folders and not _is_absolute(moved[0])):
         name = folders[moved[-1]]

@@ -1,6 +1,7 @@
 """Many picture files as one tensor: a size for all, decoded in threads, those that cannot be read set aside."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,18 +60,23 @@ def decode_all(
     """
     width, height = (size, size) if isinstance(size, int) else size
     images = torch.empty(len(pictures), 3, height, width, dtype=torch.uint8)
+    is_over = threading.Event()
+
+    def should_stop() -> bool:
+        return monitor.should_stop or is_over.is_set()
 
     def fill(row: int) -> Skipped | None:
-        if monitor.should_stop:
+        if should_stop():
             raise KeyboardInterrupt
         monitor.advance(1)
         try:
-            images[row] = torch.from_numpy(decode(pictures[row].path, size=size)).permute(2, 0, 1)
+            pixels = decode(pictures[row].path, size=size, should_stop=should_stop)
+            images[row] = torch.from_numpy(pixels).permute(2, 0, 1)
         except Exception as error:  # decoders of damaged files fail in many ways; each is the file's fault
             return Skipped(pictures[row].name, reason_of(error))
         return None
 
-    outcomes = _in_threads(fill, range(len(pictures)))
+    outcomes = _in_threads(fill, range(len(pictures)), is_over)
     kept = [row for row, outcome in enumerate(outcomes) if outcome is None]
     for position, row in enumerate(kept):  # in place: a second tensor of all pictures may not fit into memory
         if position != row:
@@ -78,11 +84,21 @@ def decode_all(
     return images[: len(kept)], kept, [outcome for outcome in outcomes if outcome is not None]
 
 
-def _in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Pillow decodes outside the interpreter's lock; its warnings about odd metadata are of no use to the reader."""
+def _in_threads(
+    function: Callable[[Item], Result], items: Sequence[Item], is_over: threading.Event | None = None
+) -> list[Result]:
+    """Pillow decodes outside the interpreter's lock; its warnings about odd metadata are of no use to the reader.
+
+    `is_over` is set on Ctrl-C, so that the threads, which are waited for, know that they need not finish.
+    """
     with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
         warnings.simplefilter("ignore")
-        return list(pool.map(function, items))
+        try:
+            return list(pool.map(function, items))
+        except BaseException:
+            if is_over is not None:
+                is_over.set()
+            raise
 
 
 def is_grey(images: UInt8[Tensor, "n 3 h w"]) -> bool:

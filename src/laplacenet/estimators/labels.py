@@ -13,9 +13,9 @@ from laplacenet.data import UNKNOWN
 
 
 def is_hidden(y: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Which labels are not given: the number −1 or, as NumPy writes it among texts, "-1"."""
+    """Which labels are not given: the number −1, None or, as NumPy writes −1 among texts, "-1"."""
     if y.dtype.kind == "O":
-        return np.fromiter((label in (-1, "-1") for label in y), dtype=bool, count=len(y))
+        return np.fromiter((label is None or label in (-1, "-1") for label in y), dtype=bool, count=len(y))
     hidden: np.ndarray = y == ("-1" if y.dtype.kind == "U" else -1)
     return hidden
 
@@ -25,10 +25,34 @@ def numbered(y: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " C"], Int
     is_given = ~is_hidden(y)
     if not is_given.any():
         raise ValueError("no labels: every label is -1; give at least one")
-    check_classification_targets(y[is_given])
+    given = as_numbers(y[is_given])
+    check_classification_targets(given)
+    require_labels(given)
     numbers = np.full(len(y), UNKNOWN, dtype=np.int64)
-    classes, numbers[is_given] = np.unique(y[is_given], return_inverse=True)
+    classes, numbers[is_given] = np.unique(given, return_inverse=True)
     return classes, numbers
+
+
+def as_numbers(given: Shaped[np.ndarray, " m"]) -> Shaped[np.ndarray, " m"]:
+    """Whole numbers among which None stood are an array of objects; they are numbers without it."""
+    are_numbers = given.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in given)
+    return np.array(given.tolist()) if are_numbers else given
+
+
+def require_labels(given: Shaped[np.ndarray, " m"]) -> None:
+    """Refuse numbers that can only be a mistake for "no label": below −1, and −1 in a type without a sign."""
+    for number in sorted({label for label in given.tolist() if isinstance(label, int | float)}):
+        if number < UNKNOWN:
+            raise ValueError(f"y holds {number}; -1 alone stands for no label, and classes are numbered from 0")
+        if is_wrapped(number, given):
+            raise ValueError(f"y holds {number}, which is -1 in {given.dtype}; give labels in a type with a sign")
+
+
+def is_wrapped(number: int | float, given: Shaped[np.ndarray, " m"]) -> bool:
+    """Whether it is −1 that lost its sign: the largest number of its type, far from the other labels."""
+    if given.dtype.kind == "u":
+        return number == np.iinfo(given.dtype).max and number - 1 not in given
+    return number in (2**32 - 1, 2**64 - 1)
 
 
 class SemiSupervisedClassifier(ClassifierMixin):  # type: ignore[misc] # scikit-learn has no types
@@ -41,4 +65,4 @@ class SemiSupervisedClassifier(ClassifierMixin):  # type: ignore[misc] # scikit-
         if not is_given.any():
             raise ValueError("no labels: every label is -1; a score needs at least one")
         weights = None if sample_weight is None else np.asarray(sample_weight)[is_given]
-        return float(accuracy_score(y[is_given], self.predict(X)[is_given], sample_weight=weights))
+        return float(accuracy_score(as_numbers(y[is_given]), self.predict(X)[is_given], sample_weight=weights))

@@ -45,7 +45,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
     max_iter : int, default=100
         Most iterations of conjugate gradients; a ConvergenceWarning says when they did not do.
     alignment_iterations : int, default=100
-        Rounds of the alignment; 0 leaves the scores as they are.
+        Rounds of the alignment; 0 leaves the scores as they are, exactly as `prior=None` does.
     prior : "auto", "estimated", "labeled", "shrunk", None or array-like of shape (n_classes,), default="auto"
         The classes' shares to align to. "auto": "labeled", or "estimated" with `base="logistic"`. "estimated": from the
         given labels and from the scores themselves; only with `base="logistic"`. "labeled": the shares among the given
@@ -55,7 +55,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         factor.
     search : {"auto", "exact", "approximate"}, default="auto"
         How a CPU finds neighbors; "auto" is exact up to 100 000 points.
-    device : str, default="cpu"
+    device : str, default="auto"
         "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one.
 
     Attributes
@@ -117,7 +117,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         alignment_iterations: Any = 100,
         prior: Any = "auto",
         search: Any = "auto",
-        device: Any = "cpu",
+        device: Any = "auto",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.base = base

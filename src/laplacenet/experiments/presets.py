@@ -6,6 +6,7 @@ That of the data applies by itself; another may be laid over it.
 from dataclasses import replace
 
 from laplacenet.augment import AugmentConfig
+from laplacenet.data import DATASET_NAMES
 from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
 from laplacenet.experiments.paper.variants import laplacenet
 from laplacenet.graph import GraphConfig
@@ -77,7 +78,6 @@ def fast() -> Experiment:
 
 
 PRESETS = {preset().name: preset for preset in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures, fast)}
-PICTURES = "pictures"
 VECTORS = "two-moons"  # the one data set, and the one preset, without pictures
 
 
@@ -89,7 +89,7 @@ def preset_named(name: str) -> Experiment:
 
 def preset_for(data: str) -> Experiment:
     """The preset of a named data set; for a folder or a file, that for one's own pictures."""
-    if data in PRESETS and data != PICTURES:
+    if data in DATASET_NAMES:
         return PRESETS[data]()
     experiment = pictures()
     return replace(experiment, data=replace(experiment.data, name=data))

@@ -125,7 +125,13 @@ def require_unchanged(task: Task, folder: RunFolder) -> None:
 
 def read_experiment(folder: RunFolder) -> Experiment:
     """The resolved experiment that the folder's run was made from."""
-    return from_json(folder.read(EXPERIMENT), source=str(folder.path / EXPERIMENT))
+    content = folder.read(EXPERIMENT)
+    if isinstance(content, dict) and content.get("kind") == "labeling":
+        raise InputError(
+            f"{folder.path}: is a run of label; go on with it by laplacenet label --resume {folder.path},"
+            f" judge it by laplacenet evaluate {folder.path}"
+        )
+    return from_json(content, source=str(folder.path / EXPERIMENT))
 
 
 def origin(task: Task) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from laplacenet.runtime import InputError
 
 SEARCHES = ("auto", "exact", "approximate")
 
+MOST_ITERATIONS = 100_000  # a thousand times what either loop needs; more would only look like a hang
+
 
 @dataclass(frozen=True)
 class GraphConfig:
@@ -31,6 +33,9 @@ class GraphConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InputError(f"graph.{name} = {value!r}; give an integer of at least {least}")
+        for name in ("max_iterations", "alignment_iterations"):
+            if getattr(self, name) > MOST_ITERATIONS:
+                raise InputError(f"graph.{name} = {getattr(self, name)}; give at most {MOST_ITERATIONS}")
         for name in ("mu", "tol"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,15 +14,17 @@ from laplacenet.labeling.result import Labeling, no_formula
 from laplacenet.runtime import InputError, stream
 
 POOL = 4_000  # rows compared with one another: their similarities fill 64 MB
+N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by itself
+ALIKE = math.exp(-1)  # closeness at the reach
 FLOOR = 0.01  # what a row counts of which the graph is sure: sure is not right, and ties are broken by coverage
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Rows in the order in which they should be labeled; `stands_for` counts the rows that each is the nearest to."""
+    """Rows in the order in which they should be labeled; `n_alike` counts the rows that are much like each."""
 
     rows: Int64[Tensor, " m"]
-    stands_for: Int64[Tensor, " m"]
+    n_alike: Int64[Tensor, " m"]
 
 
 def select_next(labeling: Labeling, n: int) -> Selection:
@@ -31,7 +34,8 @@ def select_next(labeling: Labeling, n: int) -> Selection:
     what its label's margin lacks to 1. One row after another is taken that adds most to the sum of weight ×
     closeness to the nearest row taken. So a row in the middle of an unsure crowd comes first; its twins then add
     little, which spreads the choice over clusters; and an outlier, however unsure, is close to itself alone.
-    Uncertainty without this picks fifty pictures of one hard pair, spread without it picks outliers.
+    Uncertainty without this picks fifty pictures of one hard pair, spread without it picks outliers. Fewer rows are the
+    beginning of more.
     """
     if n < 1:
         raise InputError(f"-n {n}: ask for at least one row")
@@ -40,11 +44,9 @@ def select_next(labeling: Labeling, n: int) -> Selection:
         return Selection(candidates, candidates)
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
-    n = min(n, len(pool))
-    closeness = _closeness(labeling.features[candidates[pool]].float(), n)
-    taken = _greedy_cover(closeness, weights[pool], n)
-    nearest = closeness[:, taken].argmax(1)
-    n_alike = torch.bincount(nearest, minlength=n) * (len(candidates) / len(pool))
+    closeness = _closeness(labeling.features[candidates[pool]].float())
+    taken = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
+    n_alike = ((closeness[taken] >= ALIKE).sum(dim=1) - 1) * (len(candidates) / len(pool))
     return Selection(candidates[pool[taken]], n_alike.round().long())
 
 
@@ -61,11 +63,11 @@ def contradiction(labeling: Labeling, rows: Int64[Tensor, " m"]) -> Float[Tensor
 
 
 def why(labeling: Labeling, row: int, n_alike: int) -> str:
-    """In words: between which labels the row stands, and how many others it speaks for."""
+    """In words: between which labels the row stands, and how many others are like it."""
     names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
-    return f"{said}; stands for {n_alike}"
+    return f"{said}; like {n_alike} others"
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:
@@ -76,8 +78,8 @@ def why_suspect(labeling: Labeling, row: int) -> str:
 
 def next_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     """The n rows most worth labeling: row, guess, reason."""
-    worth = select_next(labeling, n)
-    rows = zip(worth.rows.tolist(), worth.stands_for.tolist(), strict=True)
+    chosen = select_next(labeling, n)
+    rows = zip(chosen.rows.tolist(), chosen.n_alike.tolist(), strict=True)
     return [(row, int(labeling.labels[row]), why(labeling, row, n_alike)) for row, n_alike in rows]
 
 
@@ -87,15 +89,20 @@ def suspect_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     return [(row, int(labeling.unseen_scores[row].argmax()), why_suspect(labeling, row)) for row in rows]
 
 
+def guess_confidence(labeling: Labeling, row: int, guess: int) -> float:
+    """Of a given label's guess, by the scores that the label had no part in."""
+    scores = labeling.unseen_scores[row] if labeling.is_given[row] else labeling.scores[row]
+    return float(scores[guess])
+
+
 def as_csv(labeling: Labeling, rows: Sequence[tuple[int, int, str]]) -> str:
     """A list to fill in: an empty column for the label, so that a guess nobody looked at is never taken for one."""
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("path", "label", "guess", "confidence", "why"))
     for row, guess, reason in rows:
-        scores = labeling.unseen_scores[row] if labeling.is_given[row] else labeling.scores[row]
-        name = labeling.summary.class_names[guess]
-        table.writerow((no_formula(labeling.names[row]), "", name, f"{float(scores[guess]):.4f}", reason))
+        name, confidence = labeling.summary.class_names[guess], guess_confidence(labeling, row, guess)
+        table.writerow((no_formula(labeling.names[row]), "", name, f"{confidence:.4f}", reason))
     return text.getvalue()
 
 
@@ -107,10 +114,13 @@ def _drawn_by_weight(weights: Float[Tensor, " n"], size: int) -> Int64[Tensor, "
     return waits.topk(size, largest=False).indices.sort().values
 
 
-def _closeness(features: Float[Tensor, "m d"], n: int) -> Float[Tensor, "m m"]:
-    """exp(−distance/scale) by cosine; the scale is the reach at which n rows can cover all m of them."""
+def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:
+    """exp(−distance/scale) by cosine; the scale is the reach at which N_COVERING rows can cover all m of them.
+
+    It does not depend on how many are asked for, so that fewer are the beginning of more.
+    """
     distances = (1 - features @ features.T).clamp(min=0)
-    reach = min(len(features) - 1, max(1, round(len(features) / n)))
+    reach = min(len(features) - 1, max(1, round(len(features) / N_COVERING)))
     scale = distances.kthvalue(reach + 1, dim=1).values.median().clamp(min=1e-6)
     return (-distances / scale).exp()
 

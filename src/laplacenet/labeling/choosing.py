@@ -11,7 +11,7 @@ from laplacenet.data.pictures import default_size
 from laplacenet.data.walking import find_pictures
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
+from laplacenet.labeling.settings import FIXED, CollectionConfig, LabelingSettings
 from laplacenet.models import ModelConfig
 from laplacenet.runtime.settings import override
 from laplacenet.training import LaplaceNetConfig, TrainConfig
@@ -56,7 +56,7 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
     if isinstance(job.collection.rows, ImageSet):
         model, train, method = chosen_network(job.collection.rows, device)
         settings = replace(settings, model=model, train=train, method=method)
-    settings = override(settings, texts)
+    settings = override(settings, texts, fixed=FIXED)
     class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
     return settings
 

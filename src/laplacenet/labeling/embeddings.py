@@ -111,28 +111,30 @@ def run_on_embeddings(job: Job, folder: RunFolder, *, execution: Execution, star
     found = label_embeddings(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
     model = found.model(k=settings.graph.k, class_names=job.class_names)
     positions = map_positions(found.points, seed=settings.seed)
-    labeling = labeling_of(found.findings, summary(job, found), positions, names=job.collection.names, given=job.given)
+    labeling = labeling_of(
+        found.findings, summary_of(job, found), positions, names=job.collection.names, given=job.given
+    )
     predicted = None
     if job.judges is not None and isinstance(job.judges.rows, VectorSet) and not job.are_judges_inside:
         predicted = model.probabilities(job.judges.rows.vectors).argmax(dim=1)
-    told = replace(
+    summary = replace(
         labeling.summary,
         estimate=job.tested(found.estimate, labeling.labels, predicted),
         elapsed_s=time.monotonic() - started_at,
     )
-    labeling = replace(labeling, summary=told)
+    labeling = replace(labeling, summary=summary)
     save_graph_model(folder.path, model)
     write_outcome(folder, labeling, job)
     return labeling
 
 
-def summary(job: Job, found: GraphLabels) -> Summary:
+def summary_of(job: Job, found: GraphLabels) -> Summary:
     return Summary(
         title=job.settings.name,
         kind="embeddings",
         class_names=job.class_names,
         prior=found.answer.prior,
-        choices=choices(job),
+        choices=graph_choices(job),
         notes=(*job.notes, *found.notes(), *calibration_notes(found.calibration)),
         estimate=found.estimate,
         calibration=found.calibration,
@@ -142,7 +144,7 @@ def summary(job: Job, found: GraphLabels) -> Summary:
     )
 
 
-def choices(job: Job) -> tuple[str, ...]:
+def graph_choices(job: Job) -> tuple[str, ...]:
     rows = job.collection.rows
     assert isinstance(rows, VectorSet)
     n, d = rows.vectors.shape

@@ -118,8 +118,8 @@ def method(n_judged: int) -> str:
         return "No label could be hidden: every class has one at most."
     return (
         f"The {n_judged} given labels of classes with two or more were hidden in turn, a fold at a time, from"
-        " classifier and graph, which then labeled those pictures from the other labels. So a label is judged by an answer that it"
-        " had no part in, and each answer had slightly fewer labels than the one that counts."
+        " classifier and graph, which then labeled those pictures from the other labels. So a label is judged by an"
+        " answer that it had no part in, and each answer had slightly fewer labels than the one that counts."
     )
 
 

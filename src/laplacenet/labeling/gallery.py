@@ -4,14 +4,12 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Int64, UInt8
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.labeling.acquisition import select_next, suspects
 from laplacenet.labeling.result import Labeling
-from laplacenet.runtime import InputError, write_whole
+from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
+from laplacenet.runtime import InputError
 
 GALLERY = "gallery.safetensors"
 LARGEST_SIDE = 96
@@ -43,7 +41,7 @@ def sure_and_unsure(labeling: Labeling, label: int) -> tuple[Int64[Tensor, " a"]
 
 def save_gallery(folder: Path, rows: Int64[Tensor, " m"], images: UInt8[Tensor, "m c h w"]) -> None:
     """The pictures of these rows, brought down to 96 pixels a side where they are larger."""
-    write_whole(folder / GALLERY, save_tensors({"rows": rows.cpu().contiguous(), "images": small(images.cpu())}))
+    write_sealed_tensors(folder / GALLERY, {"rows": rows, "images": small(images.cpu())})
 
 
 def small(images: UInt8[Tensor, "m c h w"]) -> UInt8[Tensor, "m c h2 w2"]:
@@ -59,10 +57,11 @@ def small(images: UInt8[Tensor, "m c h w"]) -> UInt8[Tensor, "m c h2 w2"]:
 def read_gallery(folder: Path) -> dict[int, UInt8[Tensor, "c h w"]]:
     """The pictures by row; none where a run has no pictures."""
     path = folder / GALLERY
-    if not path.is_file():
+    if not path.exists():
         return {}
-    try:
-        tensors = load_tensors(path.read_bytes())
-        return dict(zip(tensors["rows"].tolist(), tensors["images"], strict=True))
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{path}: not the pictures that were written there ({error})") from error
+    tensors, _ = read_sealed_tensors(path, ("rows", "images"))
+    rows, images = tensors["rows"], tensors["images"]
+    is_whole = rows.ndim == 1 and images.ndim == 4 and len(rows) == len(images) and images.dtype == torch.uint8
+    if not is_whole or images.shape[1] not in (1, 3) or max(images.shape[2:], default=0) > LARGEST_SIDE:
+        raise InputError(f"{path}: not the pictures that were written there")
+    return dict(zip(rows.tolist(), images, strict=True))

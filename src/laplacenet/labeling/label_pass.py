@@ -6,17 +6,15 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int64, UInt8
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import connect, unit_rows
 from laplacenet.labeling.evidence import Evidence, ask, score_evidence
 from laplacenet.labeling.result import SOURCES
+from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 from laplacenet.models import Inference
-from laplacenet.runtime import InputError, read_whole, write_whole
+from laplacenet.runtime import InputError
 
 GRAPH_TEMPERATURE = 0.5
 """At which the graph's evidence is as sure as the network is, on pictures whose hidden labels were looked at."""
@@ -66,15 +64,15 @@ FIELDS = ("graph", "network", "features", "prior", "unreachable")
 
 
 def save_pass(path: Path, found: LabelPass) -> None:
-    write_whole(path, save_tensors({name: getattr(found, name).contiguous() for name in FIELDS}))
+    write_sealed_tensors(path, {name: getattr(found, name) for name in FIELDS})
 
 
 def load_pass(path: Path) -> LabelPass:
     try:
-        tensors = load_tensors(read_whole(path))
-        return LabelPass(**{name: tensors[name] for name in FIELDS})
-    except (SafetensorError, KeyError) as error:
-        raise InputError(f"{path}: not the label pass that was written there ({error})") from error
+        tensors, _ = read_sealed_tensors(path, FIELDS)
+    except InputError as error:
+        raise InputError(f"{error}; delete it, and the resumed run labels that stage again") from error
+    return LabelPass(**tensors)
 
 
 def vote(passes: Sequence[LabelPass]) -> LabelPass:

@@ -17,7 +17,7 @@ from laplacenet.labeling.outcome import Findings, labeling_of, write_outcome
 from laplacenet.labeling.pictures import Passes, PictureStages
 from laplacenet.labeling.positions import map_positions, principal_components
 from laplacenet.labeling.result import Calibration, ClassEstimate, Estimate, Summary
-from laplacenet.labeling.stage_plan import ESTIMATE, REPORTING_S
+from laplacenet.labeling.stage_plan import ESTIMATE, reporting_s
 from laplacenet.labeling.stages import LabelingContext, begin_with
 from laplacenet.models import Inference, Network, save_model
 
@@ -96,36 +96,42 @@ def no_estimate(class_names: tuple[str, ...], passes: Passes) -> Estimate:
     return Estimate(method=reason, level=LEVEL, n=0, accuracy=None, classes=classes)
 
 
-@dataclass(frozen=True, eq=False)
 class PictureRun:
-    """One sitting.
+    """One session of a labeling of pictures.
 
     `choices` are sentences. `step_s` is what a step takes, None where the number of steps was asked for; `ends_at` is
-    when all must be done, by `time.monotonic`; `elapsed_before_s` is the time of earlier sittings.
+    when all must be done, by `time.monotonic`; `elapsed_before_s` is the time of earlier sessions.
     """
 
-    context: LabelingContext
-    choices: tuple[str, ...]
-    step_s: float | None
-    ends_at: float | None
-    elapsed_before_s: float = 0.0
+    def __init__(
+        self,
+        context: LabelingContext,
+        choices: tuple[str, ...],
+        *,
+        step_s: float | None,
+        ends_at: float | None,
+        elapsed_before_s: float = 0.0,
+    ) -> None:
+        self.context, self.choices, self.elapsed_before_s = context, choices, elapsed_before_s
+        self.ends_at = ends_at
+        trains_until = None if ends_at is None else ends_at - reporting_s(len(context.rows))
+        self.stages = PictureStages(context, step_s=step_s, ends_at=trains_until)
 
     def epochs(self) -> Iterator[StageEpoch]:
-        """Train what is left to train; afterwards the folder holds what was found, complete or not."""
-        ends_at = None if self.ends_at is None else self.ends_at - REPORTING_S
-        stages = PictureStages(self.context, step_s=self.step_s, ends_at=ends_at)
+        """Train what is left to train; afterwards the folder holds the labels, complete or not."""
         previous = None
-        for record in stages.epochs():
+        for record in self.stages.epochs():
             if previous == ESTIMATE and record.stage != ESTIMATE:
-                self._keep(stages, is_complete=False)  # a power cut must not take it
+                self._keep(is_complete=False)  # a power cut must not take it
             previous = record.stage
             yield record
-        self._keep(stages, is_complete=stages.are_done)
+        if self.stages.has_labels:
+            self._keep(is_complete=self.stages.are_done)
 
-    def _keep(self, stages: PictureStages, *, is_complete: bool) -> None:
+    def _keep(self, *, is_complete: bool) -> None:
         """Labels, model and summary from the last label pass; where there is none yet, one is made now."""
-        job, passes = self.context.job, stages.passes()
-        found = self._last_network(stages, passes.latest)
+        job, passes = self.context.job, self.stages.passes()
+        found = self._last_network(passes.latest)
         if found is None:
             return
         network, latest = found
@@ -134,19 +140,18 @@ class PictureRun:
         positions = (
             map_positions(features, seed=job.settings.seed) if is_complete else principal_components(features, 2)[:, :2]
         )
-        summary = self._account(told, notes=stages.notes, is_complete=is_complete)
+        summary = self._summary(told, is_complete=is_complete)
         labeling = labeling_of(told.findings, summary, positions, names=job.collection.names, given=job.given)
         estimate = job.tested(told.estimate, labeling.labels, self._predicted(network))
         summary = replace(summary, estimate=estimate, elapsed_s=self._elapsed_s())
         save_model(self.context.folder.path, network, self.context.description(told.network_temperature))
         write_outcome(self.context.folder, replace(labeling, summary=summary), job)
 
-    def _last_network(
-        self, stages: PictureStages, latest: tuple[str, LabelPass] | None
-    ) -> tuple[Network, LabelPass] | None:
+    def _last_network(self, latest: tuple[str, LabelPass] | None) -> tuple[Network, LabelPass] | None:
         """The network that gave the last labels, with them."""
         if latest is None:
-            return None if stages.current is None else (stages.current.network, stages.current.look())
+            current = self.stages.current
+            return None if current is None else (current.network, current.look())
         name, found = latest
         network = self.context.description().build()
         begin_with(self.context, name, network)
@@ -162,7 +167,7 @@ class PictureRun:
     def _elapsed_s(self) -> float:
         return self.elapsed_before_s + time.monotonic() - self.context.started_at
 
-    def _account(self, found: PictureFindings, *, notes: list[str], is_complete: bool) -> Summary:
+    def _summary(self, found: PictureFindings, *, is_complete: bool) -> Summary:
         job = self.context.job
         return Summary(
             title=job.settings.name,
@@ -170,7 +175,7 @@ class PictureRun:
             class_names=job.class_names,
             prior=found.prior,
             choices=self.choices,
-            notes=(*job.notes, *notes, *remarks(found, is_complete=is_complete)),
+            notes=(*job.notes, *self.stages.notes(), *remarks(found, is_complete=is_complete)),
             estimate=found.estimate,
             calibration=found.calibration,
             n_skipped=len(job.collection.skipped),
@@ -183,9 +188,9 @@ def remarks(found: PictureFindings, *, is_complete: bool) -> list[str]:
     """What should be known of the labels."""
     notes = []
     if not is_complete:
-        notes.append("interrupted: these are the labels of the last finished stage, or of the network as it was")
+        notes.append("not finished: these are the labels of the last stage that is, or of the network as it was")
     if found.n_unreachable:
-        notes.append(f"no label reaches {found.n_unreachable} pictures over the graph; there the network alone speaks")
+        notes.append(f"no label reaches {found.n_unreachable} pictures over the graph; the network alone labels them")
     if found.calibration is None:
         notes.append("no labels were kept to calibrate by, so confidences are the network's and the graph's own")
     elif found.calibration.n < FEW:

@@ -20,9 +20,12 @@ from laplacenet.labeling.stage_plan import (
     kind_of,
     number_of,
 )
-from laplacenet.labeling.stages import PASS, Deadline, LabelingContext, StageRun, finished_pass
+from laplacenet.labeling.stages import PASS, Deadline, LabelingContext, StageRun, finished_pass, planned_config
+from laplacenet.runtime import Monitor
 from laplacenet.training.checkpoint import checkpoint_step
 
+LEAST_STEPS = 5
+"""Of a stage whose number of steps was fitted to the time: with fewer it counts for nothing."""
 WORTH_BEGINNING = 0.6
 """The part of a whole vote that must fit into the time left."""
 WORTH_HEARING = 1 / 8
@@ -44,21 +47,56 @@ class Passes:
     voters: tuple[LabelPass, ...]
 
 
+class StageDeadline(Deadline):
+    """Stops a stage when its share of the time is up, but not before it has taken `least_steps`; at the end of the
+    whole time, at once."""
+
+    def __init__(self, monitor: Monitor, ends_at: float | None, *, last_at: float | None, least_steps: int) -> None:
+        super().__init__(monitor, ends_at)
+        self.last_at, self.n_left = last_at, least_steps
+
+    @property
+    def is_late(self) -> bool:
+        now = time.monotonic()
+        is_share_used = self.ends_at is not None and now >= self.ends_at and self.n_left <= 0
+        return is_share_used or (self.last_at is not None and now >= self.last_at)
+
+    def advance(self, n: int) -> None:
+        self.n_left -= n
+        super().advance(n)
+
+
+@dataclass(frozen=True)
+class StageProgress:
+    """How far a stage got; `steps` is None where it has not begun."""
+
+    name: str
+    step: int
+    steps: int | None
+    is_done: bool
+
+    def __str__(self) -> str:
+        if self.steps is None:
+            return f"{self.name} not begun"
+        return f"{self.name} {self.step} of {self.steps} steps{', done' if self.is_done else ''}"
+
+
 class PictureStages:
     """The stages of one labeling, one after another, each as long as the time left allows."""
 
     def __init__(self, context: LabelingContext, *, step_s: float | None, ends_at: float | None) -> None:
-        """`step_s` and `ends_at` are None where the number of steps was asked for."""
+        """`step_s` is None where the number of steps was asked for; `ends_at` where there is no time limit."""
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
         self.plan = StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
-        self.is_vote_owed = self.are_done
-        self.notes: list[str] = []
+        self.is_vote_owed = self.are_done and all(map(self.is_done, self.votes))
+        self.is_out_of_time = False
+        self.overhead_s = 0.0
         self.current: StageRun | None = None
 
     @property
     def are_done(self) -> bool:
-        """A labeling is complete without votes; one that was begun is finished, for its labels may be the better."""
-        return all(self.is_done(name) for name in [*self.plan.names, *self.votes])
+        """A labeling is complete without votes."""
+        return all(map(self.is_done, self.plan.names))
 
     @property
     def votes(self) -> list[str]:
@@ -68,43 +106,80 @@ class PictureStages:
     def is_done(self, name: str) -> bool:
         return (self.context.path(name) / PASS).is_file()
 
+    def progress(self) -> list[StageProgress]:
+        found = []
+        for name in [*self.plan.names, *self.votes]:
+            planned, step = planned_config(self.context, name), checkpoint_step(self.context.path(name) / "checkpoint")
+            steps = None if planned is None else int(planned["steps"])
+            found.append(StageProgress(name, step, steps, self.is_done(name)))
+        return found
+
     def epochs(self) -> Iterator[StageEpoch]:
-        """Run what is not done, then votes while there is time; ends early where the monitor says stop."""
+        """Run what is not done, then votes while there is time; ends early where the monitor or the time says so."""
         names = [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)]
         for place, name in enumerate(names):
             share = self.plan.weight(name) / sum(self.plan.weight(later) for later in names[place:])
-            yield from self._epochs_of(name, share)
-            if self.context.monitor.should_stop:
+            yield from self._epochs_of(name, share, n_stages=len(names) - place)
+            if self.is_out_of_time or self.context.monitor.should_stop:
                 return
-        while self._has_time_for_a_vote() and not self.context.monitor.should_stop:
+        while self._has_time_for_a_vote() and not (self.is_out_of_time or self.context.monitor.should_stop):
             yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", share=1.0)
 
     def _has_time_for_a_vote(self) -> bool:
-        """A labeling that was complete when this sitting began is owed one, however short the time."""
+        """A labeling that was complete when this session began is owed one, however short the time."""
         is_owed, self.is_vote_owed = self.is_vote_owed, False
         if is_owed or self.ends_at is None or self.step_s is None:
             return is_owed
         return self.ends_at - time.monotonic() > WORTH_BEGINNING * self.plan.most_steps * self.step_s
 
-    def _epochs_of(self, name: str, share: float) -> Iterator[StageEpoch]:
-        left_s = None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
-        seconds = None if left_s is None else left_s * share
+    def _epochs_of(self, name: str, share: float, *, n_stages: int = 1) -> Iterator[StageEpoch]:
+        """A stage is done when it took its steps; where these were fitted to the time, fewer will do.
+
+        `share` is its part of the time left for the training of `n_stages` stages, this one and those after it.
+        """
+        entered_at = time.monotonic()
+        left_s = None if self.ends_at is None else self.ends_at - entered_at
+        if left_s is not None and left_s <= 0:
+            self.is_out_of_time = True
+            return
+        seconds = None if left_s is None else max(0.0, left_s - n_stages * self.overhead_s) * share
         stage = self.plan.stage(name, seconds=seconds, step_s=self.step_s)
-        # the last stage has nothing behind it that could give it slack
-        ends_at = None if left_s is None else time.monotonic() + left_s * min(1.0, share * SLACK)
+        least_steps = stage.config.steps if self.step_s is None else min(LEAST_STEPS, stage.config.steps)
         self.current = StageRun(self.context, stage)
         n_before, began_at = checkpoint_step(self.current.path / "checkpoint"), time.monotonic()
         n_done = n_before
-        for record in self.current.epochs(Deadline(self.context.monitor, ends_at)):
+        for record in self.current.epochs(self._deadline(seconds, least_steps=least_steps - n_before)):
             n_done = record.step
             yield record
         if self.context.monitor.should_stop:
             return
-        if n_done > n_before and self.step_s is not None:
-            self.step_s = (time.monotonic() - began_at) / (n_done - n_before)
-        if n_done < stage.config.steps:
-            self.notes.append(f"stage {name} was cut short at step {n_done} of {stage.config.steps}: its time was up")
+        if n_done < least_steps:
+            self.is_out_of_time = True
+            return
+        trained_s = time.monotonic() - began_at
         self.current.label()
+        self._learn_from(n_done - n_before, trained_s, time.monotonic() - entered_at)
+
+    def _learn_from(self, n_steps: int, trained_s: float, total_s: float) -> None:
+        """What a step takes and what a stage takes beside its steps, for the plan of the next."""
+        if n_steps > 0 and self.step_s is not None:
+            self.step_s = trained_s / n_steps
+            self.overhead_s = total_s - trained_s
+
+    def _deadline(self, seconds: float | None, *, least_steps: int) -> StageDeadline:
+        ends_at = None if seconds is None else time.monotonic() + seconds * SLACK
+        return StageDeadline(self.context.monitor, ends_at, last_at=self.ends_at, least_steps=least_steps)
+
+    def notes(self) -> list[str]:
+        """Stages that did not take all of their steps, in this session or an earlier one."""
+        short = [entry for entry in self.progress() if entry.steps is None or entry.step < entry.steps]
+        cut = [f"stage {entry.name} stopped at step {entry.step} of {entry.steps}" for entry in short if entry.is_done]
+        return [*cut, *(f"unfinished: {entry}" for entry in short if not entry.is_done)]
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether anything has been learned that labels can be taken from."""
+        return any(entry.step > 0 for entry in self.progress())
 
     def passes(self) -> Passes:
         done = {name: found for name in [*self.plan.names, *self.votes] if (found := finished_pass(self.context, name))}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import overload
 
 from jaxtyping import Float, UInt8
 from torch import Tensor
@@ -81,9 +82,27 @@ def told(names: Sequence[str], scores: Float[Tensor, "n C"], class_names: Sequen
         yield Prediction(name, class_names[label], confidence, margin)
 
 
-def row_names(path: Path, n: int) -> list[str]:
-    """What the rows of an array file are called: `file.npz#17`."""
-    return [f"{writable(str(path))}#{row}" for row in range(n)]
+class RowNames(Sequence[str]):
+    """What the rows of an array file are called, `file.npz#17`: made when asked for, since there may be millions."""
+
+    def __init__(self, path: Path, n: int) -> None:
+        self._path, self._rows = writable(str(path)), range(n)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice):
+            return [f"{self._path}#{row}" for row in self._rows[position]]
+        return f"{self._path}#{self._rows[position]}"
+
+
+def row_names(path: Path, n: int) -> RowNames:
+    return RowNames(path, n)
 
 
 def _source(path: Path) -> Source:
@@ -124,8 +143,8 @@ def _array_pictures(path: Path, rows: Collection, shape: tuple[int, ...], monito
     if tuple(images.shape[1:]) != shape:
         found, wanted = ("×".join(map(str, sides)) for sides in (images.shape[1:], shape))
         raise InputError(f"{path}: its images are {found}; this network reads {wanted} (channels×height×width)")
-    names = row_names(path, len(images))
+    names = row_names(path, len(images)) if rows.file_names is None else rows.file_names
     for start in range(0, len(images), BLOCK):
-        some = names[start : start + BLOCK]
+        some = list(names[start : start + BLOCK])
         monitor.advance(len(some))
         yield some, images[start : start + BLOCK]

@@ -5,30 +5,47 @@ In a run folder it is `labeling.json` (words and figures) and `labeling.safetens
 
 import csv
 import io
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+import torch
 from jaxtyping import Bool, Float, Int64, UInt8
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from laplacenet.runtime import InputError, read_json, write_json, write_whole
+from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
+from laplacenet.runtime import InputError, read_sealed, write_sealed, write_whole
+from laplacenet.runtime.decoding import decode
 
 SUMMARY, TENSORS = "labeling.json", "labeling.safetensors"
+KINDS = ("pictures", "embeddings")
 SOURCES = ("given", "graph", "network")
-ROW_FIELDS = ("given", "labels", "scores", "sources", "unseen_scores", "is_suspect", "features", "positions")
+DTYPES = {
+    "given": torch.int64,
+    "labels": torch.int64,
+    "scores": torch.float32,
+    "sources": torch.uint8,
+    "unseen_scores": torch.float32,
+    "is_suspect": torch.bool,
+    "features": torch.float32,
+    "positions": torch.float32,
+}
+ROW_FIELDS = tuple(DTYPES)
+MAY_BE_UNKNOWN = ("unseen_scores", "positions")
+"""NaN in rows that have none."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A share between 0 and 1, and the bounds between which it lies with the probability said beside it."""
+    """A share between 0 and 1 with its confidence interval."""
 
     value: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.value <= self.high <= 1:
+            raise ValueError(f"{self.low} ≤ {self.value} ≤ {self.high} are no bounds of a share")
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,10 @@ class Estimate:
     n_test: int = 0
     test_accuracy: Interval | None = None
 
+    def __post_init__(self) -> None:
+        if min(self.n, self.n_test) < 0 or not 0 < self.level < 1:
+            raise ValueError("counts must be 0 or more, the confidence level between 0 and 1")
+
 
 @dataclass(frozen=True)
 class CalibrationBin:
@@ -64,6 +85,10 @@ class CalibrationBin:
     n: int
     confidence: float
     accuracy: float
+
+    def __post_init__(self) -> None:
+        if self.n < 0 or not (0 <= self.confidence <= 1 and 0 <= self.accuracy <= 1):
+            raise ValueError("a bin needs a count of 0 or more and shares between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -79,13 +104,17 @@ class Calibration:
     error: float
     bins: tuple[CalibrationBin, ...]
 
+    def __post_init__(self) -> None:
+        if self.n < 0 or not self.temperature > 0 or not (0 <= self.error <= 1 and 0 <= self.error_before <= 1):
+            raise ValueError("a calibration needs a positive temperature and errors between 0 and 1")
+
 
 @dataclass(frozen=True)
 class Summary:
-    """The words and figures of a labeling: `choices` are sentences that say what was chosen and why."""
+    """A labeling apart from its rows; `choices` are sentences that say what was chosen and why."""
 
     title: str
-    kind: str  # "pictures" or "embeddings"
+    kind: str
     class_names: tuple[str, ...]
     prior: tuple[float, ...]
     choices: tuple[str, ...]
@@ -95,6 +124,12 @@ class Summary:
     n_skipped: int
     is_complete: bool
     elapsed_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.elapsed_s < float("inf") or self.n_skipped < 0:
+            raise ValueError("elapsed_s and n_skipped must be 0 or more")
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,49 +177,68 @@ class Labeling:
         return self.given >= 0
 
 
+@dataclass(frozen=True)
+class LabelingFile:
+    """What `labeling.json` holds; `tensors` is the checksum of the file beside it."""
+
+    names: tuple[str, ...]
+    tensors: str
+    summary: Summary
+
+    def __post_init__(self) -> None:
+        n_classes = len(self.summary.class_names)
+        if n_classes == 0 or len(set(self.summary.class_names)) != n_classes:
+            raise ValueError("class_names must be one or more different names")
+        if len(self.summary.prior) != n_classes or not all(0 < share <= 1 for share in self.summary.prior):
+            raise ValueError(f"prior must be {n_classes} shares above 0")
+        if [entry.name for entry in self.summary.estimate.classes] != list(self.summary.class_names):
+            raise ValueError("estimate.classes must be those of class_names")
+
+
 def save_labeling(folder: Path, labeling: Labeling) -> None:
-    """The tensors first: words without tensors would look finished."""
-    tensors = {field: getattr(labeling, field).cpu().contiguous() for field in ROW_FIELDS}
-    write_whole(folder / TENSORS, save_tensors(tensors))
-    write_json(folder / SUMMARY, {"names": labeling.names, **asdict(labeling.summary)})
+    """The tensors first: a summary without tensors would look finished."""
+    checksum = write_sealed_tensors(folder / TENSORS, {field: getattr(labeling, field) for field in ROW_FIELDS})
+    write_sealed(folder / SUMMARY, asdict(LabelingFile(labeling.names, checksum, labeling.summary)))
 
 
 def load_labeling(folder: Path) -> Labeling:
-    if not (folder / SUMMARY).is_file():
+    """Refused in one line where a file is damaged or a value is impossible; resuming the run writes both anew."""
+    if not (folder / SUMMARY).exists():
         raise InputError(f"{folder}: holds no labeling (it has no {SUMMARY}); laplacenet label makes one")
-    words = read_json(folder / SUMMARY)
     try:
-        tensors = load_tensors((folder / TENSORS).read_bytes())
-        names = tuple(str(name) for name in words.pop("names"))
-        return Labeling(summary_from(words), names, **{field: tensors[field] for field in ROW_FIELDS})
-    except OSError as error:
-        raise InputError(f"{folder / TENSORS}: cannot be read ({error.strerror})") from error
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{folder / SUMMARY}: does not fit {TENSORS} beside it ({error})") from error
+        found = read_labeling_file(folder)
+        tensors, checksum = read_sealed_tensors(folder / TENSORS, ROW_FIELDS)
+        if checksum != found.tensors:
+            raise InputError(f"{folder / TENSORS}: belongs to another labeling than {SUMMARY} beside it")  # noqa: TRY301
+        if fault := fault_in(tensors, n=len(found.names), n_classes=len(found.summary.class_names)):
+            raise InputError(f"{folder / TENSORS}: {fault}")  # noqa: TRY301
+    except InputError as error:
+        command = f"laplacenet label --resume {shlex.quote(str(folder))}"
+        raise InputError(f"{error}; the labels are written anew by: {command}") from error
+    return Labeling(found.summary, found.names, **tensors)
 
 
-def summary_from(words: dict[str, Any]) -> Summary:
-    calibration = words["calibration"]
-    parts: dict[str, Any] = {
-        "estimate": estimate_from(words["estimate"]),
-        "calibration": calibration and calibration_from(calibration),
-    }
-    lists = {name: tuple(value) for name, value in words.items() if isinstance(value, list)}
-    return Summary(**(words | lists | parts))
+def read_labeling_file(folder: Path) -> LabelingFile:
+    return decode(LabelingFile, read_sealed(folder / SUMMARY), source=str(folder / SUMMARY), finite=True)
 
 
-def estimate_from(words: dict[str, Any]) -> Estimate:
-    classes = tuple(ClassEstimate(entry["name"], entry["n"], interval(entry["accuracy"])) for entry in words["classes"])
-    bounds = {name: interval(words[name]) for name in ("accuracy", "test_accuracy")}
-    return Estimate(**(words | bounds | {"classes": classes}))
-
-
-def calibration_from(words: dict[str, Any]) -> Calibration:
-    return Calibration(**(words | {"bins": tuple(CalibrationBin(**entry) for entry in words["bins"])}))
-
-
-def interval(bounds: dict[str, float] | None) -> Interval | None:
-    return None if bounds is None else Interval(**bounds)
+def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | None:
+    """What is impossible about the rows' tensors; None where nothing is."""
+    shapes = dict.fromkeys(ROW_FIELDS, (n,)) | dict.fromkeys(("scores", "unseen_scores"), (n, n_classes))
+    shapes |= {"features": (n, tensors["features"].shape[-1]), "positions": (n, 2)}
+    ranges = {"given": (-1, n_classes - 1), "labels": (0, n_classes - 1), "sources": (0, len(SOURCES) - 1)}
+    for name, tensor in tensors.items():
+        if tensor.dtype != DTYPES[name] or tuple(tensor.shape) != shapes[name]:
+            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, not {DTYPES[name]} {shapes[name]}"
+        if name in ranges and not bool(((tensor >= ranges[name][0]) & (tensor <= ranges[name][1])).all()):
+            return f"{name} must lie between {ranges[name][0]} and {ranges[name][1]}"
+        if tensor.is_floating_point() and name not in MAY_BE_UNKNOWN and not bool(tensor.isfinite().all()):
+            return f"{name} must be finite"
+    for name in ("scores", "unseen_scores"):
+        known = tensors[name][~tensors[name].isnan().any(dim=1)]
+        if not bool(((known >= 0) & (known <= 1) & ((known.sum(dim=1, keepdim=True) - 1).abs() < 1e-3)).all()):
+            return f"{name} must be probabilities"
+    return None
 
 
 LABELS = "labels.csv"

@@ -2,20 +2,24 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
-from laplacenet.data import SKIPPED, data_hash, write_skipped
+import torch
+
+from laplacenet.data import SKIPPED, write_skipped
 from laplacenet.labeling.choosing import picture_choices
+from laplacenet.labeling.inputs import InputRecord, input_changes
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
-from laplacenet.labeling.result import SUMMARY
+from laplacenet.labeling.result import SUMMARY, read_labeling_file
 from laplacenet.labeling.settings import KIND, LabelingSettings
-from laplacenet.labeling.stage_plan import REPORTING_S, SHARES, StagePlan, fastest_threads, steps_within
+from laplacenet.labeling.stage_plan import SHARES, StagePlan, measure_threads, reporting_s, steps_within, threads_to_try
 from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models import require_fit
-from laplacenet.runtime import InputError, RunFolder, provenance
+from laplacenet.runtime import InputError, NullMonitor, RunFolder, provenance
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.runtime.settings import from_json, to_json
-from laplacenet.training import Execution, TrainConfig
+from laplacenet.training import Execution
 
 DEFAULT_LIMIT_S = 240.0
 
@@ -24,9 +28,14 @@ def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
     """Write down what is done; `experiment.json` last, with which a run begins to exist."""
     if job.collection.skipped:
         write_skipped(folder.path / SKIPPED, job.collection.skipped)
-    origin = {"seed": job.settings.seed, "data": {"name": job.settings.name, "rows": data_hash(job.collection.rows)}}
-    folder.write_sealed(PROVENANCE, provenance(execution.device) | origin)
+    record_inputs(job, folder, execution)
     folder.write(EXPERIMENT, to_json(job.settings))
+
+
+def record_inputs(job: Job, folder: RunFolder, execution: Execution) -> None:
+    """Where the labels come from: the pictures and given labels, each by its checksum."""
+    origin = {"seed": job.settings.seed, "data": to_json(InputRecord.of(job))}
+    folder.write_sealed(PROVENANCE, provenance(execution.device) | origin)
 
 
 def read_settings(folder: RunFolder) -> LabelingSettings:
@@ -36,25 +45,45 @@ def read_settings(folder: RunFolder) -> LabelingSettings:
     return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))
 
 
-def planned(context: LabelingContext) -> tuple[LabelingContext, float | None]:
-    """The context with the number of steps that fit its time, and what a step takes; where steps were asked for, none.
+def require_same_inputs(job: Job, folder: RunFolder) -> None:
+    """Refuse to go on with other pictures or labels than the run began with: what it learned would not fit them."""
+    if changes := input_changes_of(job, folder):
+        raise InputError(
+            f"{folder.path}: not the inputs that this run began with ({changes});"
+            " restore them, or label them as they are now into another --out"
+        )
 
-    An asked-for number is any but the paper's, which no run in minutes could mean.
+
+def input_changes_of(job: Job, folder: RunFolder) -> str | None:
+    """How the inputs differ from those that the run began with, in words."""
+    return input_changes(folder.read_sealed(PROVENANCE).get("data"), job, source=str(folder.path / PROVENANCE))
+
+
+def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]:
+    """The context with its threads and steps, and what a step takes.
+
+    Steps that were asked for are taken as they are, with None for their time; otherwise as many as fit into the time.
     """
-    job = context.job
-    limit_s = job.settings.time.limit_s
-    if limit_s is None or job.settings.train.steps != TrainConfig.steps:
-        return context, None
-    _, step_s = fastest_threads(context)
-    left_s = context.started_at + limit_s - time.monotonic() - REPORTING_S
+    settings, limit_s = context.job.settings, context.job.settings.time.limit_s
+    if settings.time.steps is not None or limit_s is None:
+        steps = settings.time.steps or settings.train.steps
+        settings = replace(settings, threads=settings.threads or torch.get_num_threads())
+        return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), None
+    threads, step_s = measure_threads(context, [settings.threads] if settings.threads else threads_to_try(context))
+    settings = replace(settings, threads=threads)
+    left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows))
     steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
-    settings = replace(job.settings, train=replace(job.settings.train, steps=steps))
-    return replace(context, job=replace(job, settings=settings)), step_s
+    return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), step_s
 
 
-def require_trainable(context: LabelingContext) -> None:
+def with_settings(context: LabelingContext, settings: LabelingSettings) -> LabelingContext:
+    return replace(context, job=replace(context.job, settings=settings))
+
+
+def require_trainable(job: Job, execution: Execution) -> None:
     """Refuse a network that cannot read these pictures, and a crop larger than they are, before anything is written."""
-    settings = context.job.settings
+    settings, nowhere = job.settings, RunFolder(Path())
+    context = LabelingContext(job, nowhere, execution, NullMonitor(), 0.0)
     height, width = context.rows.images.shape[2:]
     settings.augment.pad_for(height, width)
     example = context.views.plain(context.rows.images[:1])
@@ -63,12 +92,18 @@ def require_trainable(context: LabelingContext) -> None:
 
 def picture_run(context: LabelingContext, *, step_s: float | None) -> PictureRun:
     limit_s = context.job.settings.time.limit_s
-    ends_at = None if limit_s is None else context.started_at + limit_s
     return PictureRun(
-        context, picture_choices(context.job, step_s=step_s), step_s, ends_at, elapsed_before_s(context.folder)
+        context,
+        picture_choices(context.job, step_s=step_s),
+        step_s=step_s,
+        ends_at=None if limit_s is None else context.started_at + limit_s,
+        elapsed_before_s=elapsed_before_s(context.folder),
     )
 
 
 def elapsed_before_s(folder: RunFolder) -> float:
-    """The time of earlier sessions, as far as it was written down."""
-    return float(folder.read(SUMMARY)["elapsed_s"]) if folder.has(SUMMARY) else 0.0
+    """The time of earlier sessions, as far as it was written down; a damaged file will be written anew."""
+    try:
+        return read_labeling_file(folder.path).summary.elapsed_s if folder.has(SUMMARY) else 0.0
+    except InputError:
+        return 0.0

@@ -9,19 +9,31 @@ from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
+MOST_THREADS = 1024
+
+
+FIXED = {
+    "kind": "another command",
+    "name": "--out",
+    "collection": "the options of this command",
+    "time.limit_s": "--for",
+    "time.steps": "--steps",
+    "train.steps": "--steps",
+}
+"""Fields that `label` sets itself, and what to use in place of --set."""
 
 
 @dataclass(frozen=True)
 class CollectionConfig:
-    """What is labeled: `pictures` is a folder or a file of arrays, `labels` a list of given labels, `test` a test set.
+    """What is labeled: `pictures` is a folder or a file of arrays, `labels` are files of labels, `test` a test set.
 
-    `size` is the side in pixels that pictures of a folder are brought to. `strict` refuses files that cannot be read.
+    `size` is the side in pixels that pictures of a folder are resized to. `strict` refuses files that cannot be read.
     `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
     its weights, None for its usual ones.
     """
 
     pictures: str = ""
-    labels: str | None = None
+    labels: tuple[str, ...] = ()
     test: str | None = None
     size: int | None = None
     strict: bool = False
@@ -31,26 +43,38 @@ class CollectionConfig:
 
 @dataclass(frozen=True)
 class TimeConfig:
-    """`limit_s` is the time for everything, None for as long as the steps take; `suspects` whether to look for wrong
-    labels among the given ones of pictures, which takes a fifth of it."""
+    """How long to train.
+
+    `limit_s` is the time for one session, None for as long as the steps take. `steps` are the training steps that were
+    asked for, None for as many as fit into the time. `suspects` says whether to look for wrong labels among those given
+    with pictures, which takes a fifth of the time.
+    """
 
     limit_s: float | None = None
+    steps: int | None = None
     suspects: bool = True
 
     def __post_init__(self) -> None:
-        if self.limit_s is not None and not self.limit_s > 0:
+        if self.limit_s is not None and not 0 < self.limit_s < float("inf"):
             raise InputError(f"time.limit_s = {self.limit_s}; give a positive number of seconds")
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"--steps {self.steps}: give a positive number of steps")
 
 
 @dataclass(frozen=True)
 class LabelingSettings:
-    """The settings of one labeling. `prior` is a word or numbers, as `class_shares` takes them; embeddings need neither
-    `model` nor `augment` nor `train`. `train.steps` are those of the stage that is judged."""
+    """The settings of one labeling.
+
+    `prior` is a word or numbers, as `prior_shares` takes them; embeddings need neither `model` nor `augment` nor
+    `train`. `train.steps` are those of the first stage, as planned. `threads` is the number of threads that torch
+    uses on a CPU; None until it is known.
+    """
 
     kind: str = KIND
     name: str = "pictures"
     seed: int = 0
     prior: str = "shrunk"
+    threads: int | None = None
     collection: CollectionConfig = field(default_factory=CollectionConfig)
     time: TimeConfig = field(default_factory=TimeConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -58,3 +82,7 @@ class LabelingSettings:
     graph: GraphConfig = field(default_factory=GraphConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     method: LaplaceNetConfig = field(default_factory=LaplaceNetConfig)
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 0 < self.threads <= MOST_THREADS:
+            raise InputError(f"threads = {self.threads}; give a number between 1 and {MOST_THREADS}")

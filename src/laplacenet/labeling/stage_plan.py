@@ -5,7 +5,9 @@ Stage `estimate` keeps a fifth of the given labels from network and graph, which
 labels. Beyond some epochs a network learns nothing new, so that more time makes more networks: stages `vote-N`.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,8 +24,8 @@ from laplacenet.training import LaplaceNet, Problem, Run, TrainConfig, train
 SHARES = {"estimate": 0.5, "suspects": 0.2, "final": 0.3}
 """Of the time for training: until the estimate, for all suspect folds together, and with all labels."""
 FEWEST_STEPS = 20
-REPORTING_S = 12.0
-"""Kept for the last labels, the map and the page."""
+REPORTING_S, REPORTING_S_PER_ROW, MOST_REPORTING_S = 2.0, 0.004, 12.0
+"""Kept for the last labels, the map and the page; t-SNE of 2 000 rows takes most of it."""
 SLACK = 1.3
 """How much longer than planned a stage may take before it is cut short: other programs may slow it down."""
 WARM_UP, MEASURED = 3, 6
@@ -46,7 +48,7 @@ class Stopwatch:
             self.began_at = time.perf_counter()
 
 
-def measured_step_s(context: LabelingContext) -> float:
+def measure_step_s(context: LabelingContext) -> float:
     """Seconds a step takes with its share of the labeling before each epoch, measured on some of the rows."""
     rows, given = context.rows, context.job.given
     some = stream(0, "labeling/timing").permutation(len(rows))[:N_SAMPLED]
@@ -65,23 +67,38 @@ def measured_step_s(context: LabelingContext) -> float:
     return max(step_s, 1e-4) + sum(label_s) / len(label_s) / epoch_steps
 
 
-def fastest_threads(context: LabelingContext) -> tuple[int, float]:
-    """How many of torch's threads to use and what a step takes then.
-
-    Steps of a small network gain little from many threads, and where other programs compute too they lose: threads wait
-    for the slowest among them.
-    """
+def threads_to_try(context: LabelingContext) -> list[int]:
+    """Steps of a small network gain little from many threads, and where other programs compute too they lose: threads
+    wait for the slowest among them."""
     most = torch.get_num_threads()
-    if context.execution.device.type != "cpu" or most == 1:
-        return most, measured_step_s(context)
+    if context.execution.device.type != "cpu":
+        return [most]
+    return sorted({n_threads for n_threads in (1, 2, 4, most) if n_threads <= most})
+
+
+def measure_threads(context: LabelingContext, numbers: list[int]) -> tuple[int, float]:
+    """With which of these numbers of threads a step is fastest here and now, and what it takes in seconds."""
     step_s = {}
-    for n_threads in sorted({1, 2, 4, most}):
-        if n_threads <= most:
-            torch.set_num_threads(n_threads)
-            step_s[n_threads] = measured_step_s(context)
-    fastest = min(step_s, key=lambda n_threads: step_s[n_threads])
-    torch.set_num_threads(fastest)
+    for n_threads in numbers:
+        with use_threads(n_threads):
+            step_s[n_threads] = measure_step_s(context)
+    fastest = min(numbers, key=lambda n_threads: step_s[n_threads])
     return fastest, step_s[fastest]
+
+
+@contextlib.contextmanager
+def use_threads(n_threads: int) -> Iterator[None]:
+    """Torch's number of threads inside; outside it is what it was."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def reporting_s(n_rows: int) -> float:
+    return min(MOST_REPORTING_S, REPORTING_S + REPORTING_S_PER_ROW * n_rows)
 
 
 def steps_within(seconds: float, step_s: float) -> int:

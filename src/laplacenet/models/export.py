@@ -81,7 +81,7 @@ def export_model(network: Network, description: ModelDescription, out: Path, *, 
 
 def require_onnx() -> None:
     if not all(importlib.util.find_spec(name) for name in NEEDED_FOR_ONNX):
-        raise InputError("--format onnx needs more packages; pip install laplacenet[export], or use torch-export")
+        raise InputError(f"--format onnx needs the extra `export` ({', '.join(NEEDED_FOR_ONNX)}); or use torch-export")
 
 
 def metadata(description: ModelDescription) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 The description carries the checksum of the weights and its own: a byte that changed is found before it is believed.
 """
 
+import copy
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -20,6 +22,9 @@ from laplacenet.runtime import InputError, read_sealed, read_whole, write_sealed
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 HASH_OF_WEIGHTS = "hash of " + WEIGHTS
 LONGEST_SIDE = 10**6
+CHANNELS = (1, 3)
+MOST_PIXELS = 4096**2  # of an input
+TEMPERATURES = (1e-4, 1e4)  # calibration stays far inside
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,18 @@ def load_model(folder: Path) -> tuple[Network, ModelDescription]:
         raise InputError(
             f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({_first_line(error)})"
         ) from error
+    _require_readable(network, description, source=str(folder / DESCRIPTION))
     return network.eval(), description
+
+
+def _require_readable(network: Network, description: ModelDescription, *, source: str) -> None:
+    """Refuse a shape of inputs that the network cannot read; tried without data, which may be large."""
+    example = torch.empty((1, *description.input_shape), device="meta")
+    try:
+        copy.deepcopy(network).to("meta").eval().embed(example)
+    except (RuntimeError, ValueError) as error:
+        shape = "×".join(map(str, description.input_shape))
+        raise InputError(f"{source}: its network {description.model.name} cannot read inputs of {shape}") from error
 
 
 def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
@@ -87,6 +103,8 @@ def _shape(found: Any) -> tuple[int, ...]:
     is_sound = isinstance(found, list) and len(found) in (1, 3)
     if not is_sound or not all(type(side) is int and 1 <= side <= LONGEST_SIDE for side in found):
         raise ValueError(f"no inputs have the shape {found!r}")
+    if len(found) == 3 and (found[0] not in CHANNELS or found[1] * found[2] > MOST_PIXELS):
+        raise ValueError(f"no inputs have the shape {found!r}")
     return tuple(found)
 
 
@@ -104,7 +122,7 @@ def _statistics(found: dict[str, Any], *, n_channels: int) -> ChannelStatistics:
 
 
 def _temperature(found: Any) -> float:
-    if not 0 < float(found) < float("inf"):
+    if not TEMPERATURES[0] <= float(found) <= TEMPERATURES[1]:
         raise ValueError(f"nothing is divided by a temperature of {found!r}")
     return float(found)
 

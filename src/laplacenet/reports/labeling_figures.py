@@ -1,4 +1,4 @@
-"""What a labeling's page draws: how well confidences fit, how they are spread, and how the training went.
+"""The charts of a labeling's page: how well confidences fit, how they are spread, and how the training went.
 
 Curves are entries with `stage`, `step` and `loss`, and `class_shares` where the graph had given pseudo-labels.
 """
@@ -8,93 +8,85 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from laplacenet.labeling.result import Calibration, Labeling
-from laplacenet.reports.labeling_charts import (
-    BOTTOM,
-    Area,
-    Bar,
-    Chart,
-    Dot,
-    Line,
-    path_of,
-    x_scale,
-    y_scale,
-)
-from laplacenet.reports.style import class_colors
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from laplacenet.labeling.result import Calibration, Labeling
+from laplacenet.reports.paper_figures import STYLE
+from laplacenet.reports.style import COLORS, GREY, class_colors
+
+SIZE = (4.2, 2.8)  # inches
 N_BARS = 20
 N_STACKED = 20  # classes that can be told apart when stacked
 SHARES = "class_shares"
-LARGEST_DOT, SMALLEST_DOT = 11.0, 2.5
+LARGEST_DOT = 220.0  # square points
+ACCENT = COLORS[0]
 
 
-def reliability_chart(calibration: Calibration) -> Chart:
-    """The share that was right against the confidence, a dot a bin; on the diagonal confidence is what it says."""
-    x, y = x_scale(0, 1), y_scale(0, 1)
-    most = max((one.n for one in calibration.bins), default=1)
-    dots = tuple(
-        Dot(
-            x(one.confidence),
-            y(one.accuracy),
-            round(max(SMALLEST_DOT, LARGEST_DOT * math.sqrt(one.n / most)), 2),
-            f"{one.n} labels: confidence {one.confidence:.0%}, right {one.accuracy:.0%}",
-        )
-        for one in calibration.bins
-        if one.n > 0
-    )
-    diagonal = Line(path_of([(x(0), y(0)), (x(1), y(1))]), "dashed", "confidence is what it says")
-    title = "Share of labels that were right against their confidence"
-    return Chart(
-        title, "confidence", "right", x.ticks(percent=True), y.ticks(percent=True), lines=(diagonal,), dots=dots
-    )
+def reliability_chart(calibration: Calibration) -> Figure:
+    """Accuracy against confidence, a dot for each bin, as large as its number of labels."""
+    figure, axes = new_chart("confidence", "accuracy")
+    bins = [one for one in calibration.bins if one.n > 0]
+    most = max((one.n for one in bins), default=1)
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
+    sizes = [max(12.0, LARGEST_DOT * one.n / most) for one in bins]
+    axes.scatter([one.confidence for one in bins], [one.accuracy for one in bins], sizes, color=ACCENT, alpha=0.8)
+    axes.set(xlim=(0, 1.03), ylim=(0, 1.03))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    return figure
 
 
-def confidence_chart(labeling: Labeling) -> Chart:
-    """How many of the labels that were found have which confidence."""
-    found = labeling.confidence[~labeling.is_given].float()
-    counts = found.histc(N_BARS, min=0, max=1).long().tolist()
-    x, y = x_scale(0, 1), y_scale(0, max(1, *counts))
-    bars = tuple(
-        Bar(x(i / N_BARS) + 1, y(n), x(1 / N_BARS) - x(0) - 2, round(BOTTOM - y(n), 2), f"{n} at {i / N_BARS:.0%}")
-        for i, n in enumerate(counts)
-    )
-    title = "How many labels have which confidence"
-    return Chart(title, "confidence", "labels found", x.ticks(percent=True), y.ticks(), bars=bars)
+def confidence_chart(labeling: Labeling) -> Figure:
+    """How many of the new labels have which confidence."""
+    figure, axes = new_chart("confidence", "new labels")
+    counts = labeling.confidence[~labeling.is_given].float().histc(N_BARS, min=0, max=1).long().tolist()
+    axes.bar([(i + 0.5) / N_BARS for i in range(N_BARS)], counts, width=0.9 / N_BARS, color=ACCENT)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return figure
 
 
-def loss_chart(curves: Sequence[dict[str, Any]]) -> Chart | None:
-    """The training loss over the steps, a line a stage; the last stage is the one whose network is kept."""
+def loss_chart(curves: Sequence[dict[str, Any]]) -> Figure | None:
+    """The training loss over the steps, a line for each stage; the last stage is the one whose network is kept."""
     points = [entry for entry in curves if math.isfinite(entry.get("loss") or math.nan)]
     if len(points) < 2:
         return None
-    x = x_scale(0, max(entry["step"] for entry in points))
-    y = y_scale(0, max(entry["loss"] for entry in points))
+    figure, axes = new_chart("step", "loss")
     stages = [(name, list(part)) for name, part in itertools.groupby(points, key=lambda entry: str(entry["stage"]))]
-    lines = tuple(
-        Line(
-            path_of([(x(entry["step"]), y(entry["loss"])) for entry in part]),
-            "main" if place == len(stages) - 1 else "beside",
-            name,
-        )
-        for place, (name, part) in enumerate(stages)
-    )
-    return Chart("Training loss over the steps", "step", "loss", x.ticks(n=4), y.ticks(), lines=lines)
+    for place, (_, part) in enumerate(stages):
+        is_last = place == len(stages) - 1
+        steps, losses = ([entry[key] for entry in part] for key in ("step", "loss"))
+        axes.plot(steps, losses, color=ACCENT, linewidth=2 if is_last else 1, alpha=1 if is_last else 0.4)
+    axes.set(xlim=(0, None), ylim=(0, None))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return figure
 
 
-def shares_chart(curves: Sequence[dict[str, Any]], labeling: Labeling) -> Chart | None:
-    """Which share of the pseudo-labels each class had over the steps of the last stage, one upon another."""
+def shares_chart(curves: Sequence[dict[str, Any]], labeling: Labeling) -> Figure | None:
+    """The share of each class among the pseudo-labels over the steps of the last stage, stacked."""
     names = labeling.summary.class_names
     last = str(curves[-1]["stage"]) if curves else ""
     points = [entry for entry in curves if entry.get(SHARES) is not None and str(entry["stage"]) == last]
     if len(points) < 2 or len(names) > N_STACKED:
         return None
-    x, y = x_scale(points[0]["step"], points[-1]["step"]), y_scale(0, 1)
-    sums = [[0.0, *itertools.accumulate(entry[SHARES])] for entry in points]
-    places = [x(entry["step"]) for entry in points]
-    areas = []
-    for i, (name, color) in enumerate(zip(names, class_colors(len(names)), strict=True)):
-        upper = [(place, y(one[i + 1])) for place, one in zip(places, sums, strict=True)]
-        lower = [(place, y(one[i])) for place, one in zip(places, sums, strict=True)]
-        areas.append(Area(path_of([*upper, *lower[::-1]]) + "Z", color, name))
-    title = "Share of each class among the pseudo-labels over the steps"
-    return Chart(title, "step", "pseudo-labels", x.ticks(n=4), y.ticks(percent=True), areas=tuple(areas))
+    figure, axes = new_chart("step", "pseudo-labels")
+    steps = [entry["step"] for entry in points]
+    rows = list(zip(*(entry[SHARES] for entry in points), strict=True))
+    axes.stackplot(steps, rows, colors=class_colors(len(names)), alpha=0.85)
+    axes.set(xlim=(steps[0], steps[-1]), ylim=(0, 1))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    return figure
+
+
+def new_chart(x_label: str, y_label: str) -> tuple[Figure, Any]:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        axes = figure.subplots()
+        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.grid(color=GREY, alpha=0.25, linewidth=0.8)
+        axes.set_axisbelow(True)
+    return figure, axes

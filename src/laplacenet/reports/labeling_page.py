@@ -1,22 +1,24 @@
 """A labeling as one self-contained HTML page: how accurate, how sure, what to doubt, and what to label next."""
 
-import importlib
-import importlib.util
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
 from laplacenet.labeling.acquisition import as_csv, next_entries
+from laplacenet.labeling.curves import read_curves
 from laplacenet.labeling.gallery import N_NEXT, read_gallery
 from laplacenet.labeling.result import SOURCES, Interval, Labeling, load_labeling
-from laplacenet.reports.labeling_charts import HEIGHT, WIDTH
 from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart, shares_chart
 from laplacenet.reports.labeling_map import HEIGHT as MAP_HEIGHT
 from laplacenet.reports.labeling_map import WIDTH as MAP_WIDTH
 from laplacenet.reports.labeling_map import map_view
 from laplacenet.reports.labeling_pictures import Gallery, class_tiles, next_tiles, suspect_tiles
 from laplacenet.reports.labeling_tables import ClassRow, class_rows, confusion
+from laplacenet.reports.paper_figures import inline_svg
 from laplacenet.reports.rendering import template
 from laplacenet.runtime import write_whole
 
@@ -27,17 +29,10 @@ N_LISTED, N_LEAST = 20, 10  # more classes than this are folded away, the least 
 
 def write_labeling_page(folder: Path) -> Path:
     """`report.html` from what lies in the run folder; gives its path."""
-    content = page_content(load_labeling(folder), read_gallery(folder), curves_of(folder), run=folder)
+    content = page_content(load_labeling(folder), read_gallery(folder), read_curves(folder), run=folder)
     page = template("labeling.html.j2", **FILTERS).render(**content)
     write_whole(folder / PAGE, page.encode())
     return folder / PAGE
-
-
-def curves_of(folder: Path) -> list[dict[str, Any]]:
-    if importlib.util.find_spec("laplacenet.labeling.curves") is None:
-        return []
-    found: list[dict[str, Any]] = importlib.import_module("laplacenet.labeling.curves").read_curves(folder)
-    return found
 
 
 def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, Any]], *, run: Path) -> dict[str, Any]:
@@ -56,10 +51,13 @@ def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, An
         "is_many": len(rows) > N_LISTED,
         "is_open": len(rows) <= N_OPEN,
         "widest": max(max(row.given, row.found, row.prior) for row in rows),
-        "reliability": reliability_chart(calibration) if calibration is not None and calibration.bins else None,
-        "confidence": confidence_chart(labeling),
-        "losses": loss_chart(curves),
-        "shares": shares_chart(curves, labeling),
+        "reliability": drawn(
+            "reliability", reliability_chart(calibration) if calibration and calibration.bins else None
+        ),
+        "confidence": drawn("confidence", confidence_chart(labeling)),
+        "losses": drawn("loss", loss_chart(curves)),
+        "n_stages": len({entry["stage"] for entry in curves}),
+        "shares": drawn("shares", shares_chart(curves, labeling)),
         "suspects": suspect_tiles(labeling, gallery),
         "next": next_tiles(labeling, gallery, asked),
         "next_csv": as_csv(labeling, asked),
@@ -69,9 +67,13 @@ def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, An
         "confusion": confusion(labeling),
         "commands": commands(run, summary.kind, is_complete=summary.is_complete),
         "elapsed": elapsed(summary.elapsed_s),
-        "chart_size": (WIDTH, HEIGHT),
         "map_size": (MAP_WIDTH, MAP_HEIGHT),
     }
+
+
+def drawn(name: str, figure: Figure | None) -> Markup | None:
+    """A chart as part of the page; its only text is numbers and the names of its axes."""
+    return None if figure is None else Markup(inline_svg(figure, name=name))
 
 
 def least_accurate(rows: list[ClassRow]) -> list[ClassRow]:
@@ -93,14 +95,17 @@ def commands(run: Path, kind: str, *, is_complete: bool) -> list[tuple[str, str]
     """What can be done from here, as it is typed."""
     where = shlex.quote(str(run))
     new = "new_pictures/" if kind == "pictures" else "new_embeddings.npy"
-    lines = [] if is_complete else [("go on", f"laplacenet label --resume {where}")]
+    lines = [] if is_complete else [("resume the run", f"laplacenet label --resume {where}")]
     lines += [
-        ("a list of what to label next", f"laplacenet next {where} -n 50 --out next.csv"),
-        ("labels for new ones", f"laplacenet predict {where} {new} --out predictions.csv"),
+        ("list what to label next", f"laplacenet next {where} -n 50 --out next.csv"),
+        (
+            f"label new {'pictures' if kind == 'pictures' else 'rows'}",
+            f"laplacenet predict {where} {new} --out predictions.csv",
+        ),
     ]
     if kind == "pictures":
-        lines.append(("the network for other programs", f"laplacenet export {where} --format onnx"))
-    return [*lines, ("this page again", f"laplacenet report {where}")]
+        lines.append(("export the network", f"laplacenet export {where}"))
+    return [*lines, ("write this page again", f"laplacenet report {where}")]
 
 
 def elapsed(seconds: float) -> str:

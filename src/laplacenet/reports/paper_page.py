@@ -16,7 +16,7 @@ from laplacenet.experiments.paper.comparisons import Finding, Verdict
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
 from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
 from laplacenet.experiments.paper.records import Record, read_records
-from laplacenet.experiments.paper.series import RecordBook, is_of, last_error, schedule
+from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, schedule
 from laplacenet.reports.bench_table import markdown_tables
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
@@ -159,7 +159,7 @@ def run_row(record: Record) -> dict[str, str]:
 
 
 def _counts(record: Record) -> bool:
-    return any(is_of(record, cell.experiment) for name in RECIPES for cell in find_recipe(name).cells)
+    return any(belongs_to(record, cell.experiment) for name in RECIPES for cell in find_recipe(name).cells)
 
 
 def headline(book: RecordBook) -> str:
@@ -191,9 +191,9 @@ def plain_cell(text: object) -> str:
     return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def unbroken(text: str) -> str:
+def keep_together(text: str) -> str:
     """Numbers stay with their units and signs at a line's end."""
     return re.sub(r"(?<=\d) (?=\d{3}\b|steps|±|%)|(?<=±) | (?==)|(?<==) ", "\u00a0", text)
 
 
-FILTERS = {"cell": plain_cell, "unbroken": unbroken}
+FILTERS = {"cell": plain_cell, "keep_together": keep_together}

@@ -1,15 +1,20 @@
-"""A network and the exponential moving average of it, as one learner."""
+"""Averages of a network's weights: a teacher beside its student, and batch statistics that fit averaged weights."""
 
 import copy
+from collections.abc import Iterable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from laplacenet.models import Network
 
+Statistics = Literal["average", "copy", "own"]
+"""A teacher's batch statistics: the average of its student's, the student's latest, or those of its own passes."""
+
 
 class StudentAndTeacher(nn.Module):
-    """The student is trained; the teacher is its average: parameters and batch statistics alike.
+    """The student is trained; the teacher is its exponential moving average.
 
     The average is unbiased by its beginning: with `n` updates behind it the decay is at most n/(n + 1), so that the
     first weights do not linger.
@@ -24,16 +29,59 @@ class StudentAndTeacher(nn.Module):
         self.register_buffer("n_updates", torch.zeros(()))
 
     @torch.no_grad()
-    def average(self, decay: float) -> None:
+    def average(self, decay: float, *, statistics: Statistics = "average") -> None:
         """teacher ← decay·teacher + (1 − decay)·student, on the device and without waiting for it."""
         share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
         teacher, student = self.teacher.state_dict(keep_vars=True), self.student.state_dict(keep_vars=True)
-        averaged = [name for name, tensor in teacher.items() if tensor.is_floating_point()]
-        means, values = [teacher[name] for name in averaged], [student[name] for name in averaged]
+        averaged = {name for name, _ in self.teacher.named_parameters()}
+        if statistics == "average":
+            averaged = {name for name, tensor in teacher.items() if tensor.is_floating_point()}
+        names = [name for name in teacher if name in averaged]
+        means, values = [teacher[name] for name in names], [student[name] for name in names]
         # a few kernels for all tensors together: one each would take longer than the step's own arithmetic
         differences = torch._foreach_sub(values, means)
         torch._foreach_mul_(differences, share)
         torch._foreach_add_(means, differences)
-        for name in teacher.keys() - set(averaged):
-            teacher[name].copy_(student[name])  # batch norm's count of batches
+        if statistics != "own":
+            for name in teacher.keys() - averaged:
+                teacher[name].copy_(student[name])  # batch norm's count of batches is never averaged
         self.n_updates += 1
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """The teacher is a fresh copy of the student."""
+        for mean, value in zip(self.teacher.state_dict().values(), self.student.state_dict().values(), strict=True):
+            mean.copy_(value)
+        self.n_updates.zero_()
+
+
+@torch.no_grad()
+def move_toward(average: nn.Module, network: nn.Module, share: float | Tensor) -> None:
+    """average ← (1 − share)·average + share·network: parameters and batch statistics alike.
+
+    A share of 0 or 1 leaves or copies the numbers exactly.
+    """
+    pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
+    means = [mean for mean, _ in pairs if mean.is_floating_point()]
+    torch._foreach_mul_(means, 1 - share)
+    torch._foreach_add_(means, torch._foreach_mul([value for _, value in pairs if value.is_floating_point()], share))
+    for mean, value in pairs:
+        if not mean.is_floating_point():
+            mean.copy_(value)
+
+
+@torch.no_grad()
+def recompute_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Batch statistics for weights that no forward pass has seen: the plain mean over these batches."""
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d)]
+    momenta, was_training = [norm.momentum for norm in norms], network.training
+    network.train()
+    try:
+        for n, batch in enumerate(batches):
+            for norm in norms:
+                norm.momentum = 1 / (n + 1)
+            network(batch)
+    finally:
+        network.train(was_training)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum

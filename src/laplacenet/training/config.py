@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from laplacenet.runtime import InputError
 
 MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6}
+LARGEST_RATE = 3e38  # beyond, single precision has no number for it
 OPTIMIZERS = ("sgd", "adamw")
 SCHEDULES = ("cosine", "linear", "constant")
 
@@ -33,8 +34,8 @@ class TrainConfig:
             if getattr(self, field) > most:
                 raise InputError(f"train.{field} is larger than {most}; that is no schedule for any machine")
         for field in ("lr", "weight_decay"):
-            if not 0 <= getattr(self, field) < float("inf"):
-                raise InputError(f"train.{field} = {getattr(self, field)}; it must not be negative or infinite")
+            if not 0 <= getattr(self, field) <= LARGEST_RATE:
+                raise InputError(f"train.{field} = {getattr(self, field)}; it must lie between 0 and {LARGEST_RATE}")
         if not 0 <= self.momentum < 1:
             raise InputError(f"train.momentum = {self.momentum}; it must lie in [0, 1)")
         if self.labeled_batch_size >= self.batch_size:

@@ -1,6 +1,6 @@
 """The benchmark: the step, the views, the pseudo-label pass, the graph at scale, each beside its rivals; Table IX."""
 
-from laplacenet.experiments.benchmark.measurements import Measurement, measurements, taken
+from laplacenet.experiments.benchmark.measurements import Measurement, measurements, take_measurement
 from laplacenet.experiments.benchmark.record import (
     BenchRecord,
     Missing,
@@ -50,7 +50,7 @@ __all__ = [
     "read_bench_record",
     "read_bench_records",
     "read_side_by_side",
-    "taken",
+    "take_measurement",
     "with_result",
     "write_bench_record",
 ]

@@ -87,7 +87,7 @@ def _searches(settings: BenchSettings, device: torch.device) -> list[Measurement
     return [Measurement("search", f"the search: n = {n}", partial(measure_search, n, settings)) for n in sizes]
 
 
-def taken(measurement: Measurement, execution: Execution) -> Row | Missing:
+def take_measurement(measurement: Measurement, execution: Execution) -> Row | Missing:
     """The row, or why there is none: whatever goes wrong with one measurement, the others are still made."""
     release_memory(execution.device)
     try:

@@ -29,7 +29,7 @@ def pillow_view(
     padded = np.pad(np.asarray(picture), ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
     picture = Image.fromarray(np.ascontiguousarray(padded[top : top + height, left : left + width]))
     for number, magnitude in zip(draws.operations[view], draws.magnitudes[view], strict=True):
-        picture = operated(OPERATIONS[number], picture, float(magnitude))
+        picture = apply_with_pillow(OPERATIONS[number], picture, float(magnitude))
     top, left, bottom, right = (int(edge) for edge in draws.squares[view])
     picture.paste(GREY, (left, top, right, bottom))
     pixels = np.asarray(picture, dtype=np.float32) / np.float32(255)
@@ -37,7 +37,7 @@ def pillow_view(
     return np.ascontiguousarray(((pixels - mean) / std).transpose(2, 0, 1))
 
 
-def operated(name: str, picture: Image.Image, magnitude: float) -> Image.Image:
+def apply_with_pillow(name: str, picture: Image.Image, magnitude: float) -> Image.Image:
     """One of the paper's operations in Pillow's words; the picture given stays as it is."""
     width, height = picture.size
     match name:

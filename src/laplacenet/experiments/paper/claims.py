@@ -67,12 +67,12 @@ def numbers() -> list[Claim]:
         for cell in recipe.cells:
             is_shown_before = name == "table-6" and cell.row == "WRN-28-2"
             if cell.row != SUPERVISED and not is_shown_before and cell.published is not None:
-                text = f"{cell.row}, {spoken(cell.column)}: error {cell.published} %"
+                text = f"{cell.row}, {column_title(cell.column)}: error {cell.published} %"
                 where = f"{recipe.title.split(':')[0]}, {cell.experiment.model.name}"
                 claims.append(Claim(text, where, (error_comes_out(cell, cell.published),)))
     for cell in find_recipe("table-7").cells:
         shown = published.TABLE_7_INVARIANCE.rows[cell.row][cell.column]
-        text = f"{cell.row}, {spoken(cell.column)}: test invariance {shown} %"
+        text = f"{cell.row}, {column_title(cell.column)}: test invariance {shown} %"
         claims.append(Claim(text, "Table VII", (invariance_comes_out(cell, shown),)))
     return claims
 
@@ -305,7 +305,7 @@ def beats_others(table: PublishedTable, columns: Sequence[str], *, by: float = 0
 
 def below(recipe: str, column: str, bound: float, bound_name: str) -> Comparison:
     """Is LaplaceNet's error below a published number? A shorter schedule that is can only get better."""
-    one = Named(f"{spoken(column)}: ", experiment_in(recipe, LAPLACENET, column))
+    one = Named(f"{column_title(column)}: ", experiment_in(recipe, LAPLACENET, column))
     return against(one, f"{bound_name} {bound:.2f}", lambda ours: ours < bound, needs_full=False)
 
 
@@ -313,7 +313,7 @@ def pairs(recipe: str, first: str, second: str) -> list[tuple[Named, Named]]:
     """Two rows of a recipe, column by column."""
     return [
         (
-            Named(f"{spoken(column)}: {first}", experiment_in(recipe, first, column)),
+            Named(f"{column_title(column)}: {first}", experiment_in(recipe, first, column)),
             Named(second, experiment_in(recipe, second, column)),
         )
         for column in find_recipe(recipe).columns()
@@ -324,6 +324,6 @@ def columns_of(table: PublishedTable, dataset: str) -> list[str]:
     return [column for column in table.columns if column.startswith(f"{dataset}/")]
 
 
-def spoken(column: str) -> str:
+def column_title(column: str) -> str:
     dataset, n_labeled = column.split("/")
     return f"{NAMES[dataset]}, {n_labeled} labels"

@@ -72,13 +72,13 @@ def sample_moons(seed: int) -> Moons:
     points = two_moons(N_POINTS, NOISE, seed)
     is_train = torch.zeros(N_POINTS, dtype=torch.bool)
     is_train[balanced_split(points.labels, N_TRAIN, stream_seed(seed, "moons-train")).labeled] = True
-    points = replace(points, vectors=standardized(points.vectors, is_train))
+    points = replace(points, vectors=standardize(points.vectors, is_train))
     train_labels = torch.where(is_train, points.labels, -1)
     shown = hide_labels(train_labels, balanced_split(train_labels, N_LABELED, seed))
     return Moons(points, is_train, shown >= 0)
 
 
-def standardized(vectors: Float[Tensor, "n 2"], is_train: Bool[Tensor, " n"]) -> Float[Tensor, "n 2"]:
+def standardize(vectors: Float[Tensor, "n 2"], is_train: Bool[Tensor, " n"]) -> Float[Tensor, "n 2"]:
     seen = vectors[is_train]
     return (vectors - seen.mean(dim=0)) / seen.std(dim=0)
 

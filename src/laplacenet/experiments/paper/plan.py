@@ -1,4 +1,4 @@
-"""The whole plan, in the order of what a run is worth.
+"""The whole plan, the most informative runs first.
 
 First the number the paper is known by, at its full schedule: CIFAR-100 with 4000 labels and the 13-CNN. Then what
 compares (labels from the graph or the network, components removed, class weighting, views against batch size) at a

@@ -105,12 +105,12 @@ def make_record(
         experiment=replace(experiment, data=data),
         provenance=provenance,
         outcome=outcome,
-        curve=thinned(epochs),
+        curve=thin_curve(epochs),
         diverged_at_step=diverged_at_step,
     )
 
 
-def thinned(epochs: Sequence[EpochRecord], n: int = MAX_POINTS) -> tuple[CurvePoint, ...]:
+def thin_curve(epochs: Sequence[EpochRecord], n: int = MAX_POINTS) -> tuple[CurvePoint, ...]:
     """At most `n` epochs, evenly spread, the first and the last among them."""
     parts: dict[int, list[EpochRecord]] = {}
     for epoch in epochs:

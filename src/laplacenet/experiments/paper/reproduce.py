@@ -56,8 +56,8 @@ def plan_run(
 ) -> PlannedRun:
     """The cell on one split: a published one if its data set's file is given, else one drawn by its number.
 
-    A preset takes the place of all the cell's settings but its data and schedule. Like any override it is part of the
-    key, so the run never counts as the paper's.
+    A preset takes the place of all the cell's settings but data and steps. Like any override it is part of the key, so
+    the run never counts as the paper's.
     """
     settings, split_file = overrides, places.split_files.get(cell.dataset)
     experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
@@ -94,7 +94,7 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
         return False
 
 
-def left_out(runs: Iterable[PlannedRun]) -> dict[str, str]:
+def unreadable_datasets(runs: Iterable[PlannedRun]) -> dict[str, str]:
     """The data sets that cannot be read here, and why; their runs have to wait."""
     reasons = {}
     for data in {run.experiment.data.name: run.experiment.data for run in runs}.values():
@@ -128,12 +128,12 @@ def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
-    if _placeless(experiment) != _placeless(run.experiment):
+    if _without_paths(experiment) != _without_paths(run.experiment):
         raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
     return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
 
 
-def _placeless(experiment: Experiment) -> Experiment:
+def _without_paths(experiment: Experiment) -> Experiment:
     data: DataConfig = experiment.data
     name = data.split_file and Path(data.split_file).name
     return replace(experiment, data=replace(data, folder=None, split_file=name))

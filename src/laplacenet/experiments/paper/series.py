@@ -117,7 +117,7 @@ class RecordBook:
         """What is recorded of an experiment, the paper's schedule first, then the longest, published splits first."""
         groups: dict[tuple[int, str], list[Record]] = {}
         for record in self.records:
-            if is_of(record, experiment):
+            if belongs_to(record, experiment):
                 groups.setdefault((record.key.base_steps, record.key.split_source), []).append(record)
         found = [Series(*key, records=_by_split(group)) for key, group in groups.items()]
         return sorted(found, key=lambda series: series.rank, reverse=True)
@@ -130,7 +130,7 @@ class RecordBook:
         return [[found[key].on(splits[key]) for found in by_key] for key in keys if splits[key]]
 
 
-def is_of(record: Record, experiment: Experiment) -> bool:
+def belongs_to(record: Record, experiment: Experiment) -> bool:
     if record.key.name != experiment.name or record.key.overrides:
         return False
     return _settings(record.experiment, experiment.train.steps) == _settings(experiment, experiment.train.steps)

@@ -4,17 +4,39 @@ from typing import get_type_hints
 
 from laplacenet.runtime import InputError
 from laplacenet.training.methods.base import BaseMethod, MethodConfig, Problem
+from laplacenet.training.methods.dag import DAG
+from laplacenet.training.methods.dual_student import DualStudent
+from laplacenet.training.methods.fast_swa import FastSWA
 from laplacenet.training.methods.fixmatch import FixMatch
+from laplacenet.training.methods.ict import ICT
 from laplacenet.training.methods.laplacenet import LabelReport, LaplaceNet, LaplaceNetConfig
+from laplacenet.training.methods.lp import LP
 from laplacenet.training.methods.mean_teacher import MeanTeacher
+from laplacenet.training.methods.mt_lp import MTLP
 from laplacenet.training.methods.network_labels import NetworkLabels
+from laplacenet.training.methods.pi_model import PiModel
+from laplacenet.training.methods.sntg import SNTG
 from laplacenet.training.methods.supervised import Supervised
+from laplacenet.training.methods.temporal_ensembling import TemporalEnsembling
+from laplacenet.training.methods.tssdl import TSSDL
+from laplacenet.training.methods.vat import VAT
 
 METHODS: dict[str, type[BaseMethod]] = {
     "laplacenet": LaplaceNet,
     "supervised": Supervised,
     "network-labels": NetworkLabels,
+    "pi-model": PiModel,
+    "temporal-ensembling": TemporalEnsembling,
     "mean-teacher": MeanTeacher,
+    "vat": VAT,
+    "lp": LP,
+    "mt-lp": MTLP,
+    "sntg": SNTG,
+    "fast-swa": FastSWA,
+    "ict": ICT,
+    "dual-student": DualStudent,
+    "tssdl": TSSDL,
+    "dag": DAG,
     "fixmatch": FixMatch,
 }
 

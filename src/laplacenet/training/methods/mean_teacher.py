@@ -1,45 +1,70 @@
 """Mean Teacher: a student that agrees with the moving average of its own weights."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laplacenet.augment import ViewParameters
-from laplacenet.models import Network, still_statistics
-from laplacenet.training.averages import StudentAndTeacher
-from laplacenet.training.method import Batch, EpochPlan
-from laplacenet.training.methods.base import TARGETS, BaseMethod, MethodConfig
-from laplacenet.training.schedule import sigmoid_ramp_up
-from laplacenet.training.views import ViewGroup, groups_of_views
+from laplacenet.models import Network
+from laplacenet.runtime import stream_seed
+from laplacenet.training.averages import Statistics, StudentAndTeacher
+from laplacenet.training.method import Batch
+from laplacenet.training.methods.consistency import (
+    CONSISTENCY,
+    ConsistencyConfig,
+    ConsistencyTraining,
+    embed_and_classify,
+    supervised_loss,
+)
 
-CONSISTENCY = "consistency"
+DENOMINATORS = ("labeled", "batch")
 
 
 @dataclass(frozen=True)
-class MeanTeacherConfig(MethodConfig):
-    """`consistency` is the weight of the agreement once it has risen over the first `ramp_up` of all steps."""
+class MeanTeacherConfig(ConsistencyConfig):
+    """With `n_heads=2`, as in the SGD version of Iscen et al., a second head agrees with the teacher.
+
+    `head_distance` weights the squared distance between the logits of both heads. `labeled_loss_over` says by which
+    number of images the labeled loss is divided. `teacher_statistics`: a teacher has batch statistics of its own
+    passes, the average of its student's, or a copy of them.
+    """
 
     name: str = "mean-teacher"
-    consistency: float = 100.0
-    ramp_up: float = 0.25
     ema_decay: float = 0.999
+    n_heads: int = 1
+    head_distance: float = 0.01
+    labeled_loss_over: str = "labeled"
+    teacher_statistics: Statistics = "own"
 
     def __post_init__(self) -> None:
-        self.require(0 <= self.consistency < float("inf"), "consistency", "not be negative or infinite")
-        self.require(0 <= self.ramp_up <= 1, "ramp_up", "lie between 0 and 1")
+        super().__post_init__()
         self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
+        self.require(self.n_heads in (1, 2), "n_heads", "be 1 or 2")
+        self.require_weight("head_distance")
+        denominators, statistics = ", ".join(DENOMINATORS), get_args(Statistics)
+        self.require(self.labeled_loss_over in DENOMINATORS, "labeled_loss_over", f"be one of {denominators}")
+        self.require(self.teacher_statistics in statistics, "teacher_statistics", f"be one of {', '.join(statistics)}")
+
+
+class TwoHeads(StudentAndTeacher):
+    """The student's second head is trained with it; the teacher has but one."""
+
+    def __init__(self, student: Network, *, seed: int) -> None:
+        super().__init__(student)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.second_head = nn.Linear(student.embedding_size, student.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
-class MeanTeacher(BaseMethod):
-    """CE(student(x), y) on labeled images + w(t)·MSE(softmax student(x'), softmax teacher(x'')) on all of them.
+class MeanTeacher(ConsistencyTraining):
+    """CE(f(x', θ), y) on labeled images + w(t)·1/(C·b) Σ ‖softmax f(x', θ) − softmax f(x'', θ')‖², θ' the average of θ.
 
-    The teacher, an average of parameters and batch statistics, is the network that is judged.
+    With two heads g and h on one body the labels train g, h agrees with the teacher's g, and δ/(C·b) Σ ‖g − h‖² holds
+    them together. The teacher is the network that is judged.
     """
 
     config: MeanTeacherConfig
@@ -48,31 +73,34 @@ class MeanTeacher(BaseMethod):
     source: ClassVar[str] = "Tarvainen and Valpola, Mean teachers are better role models, 2017"
 
     def learner(self, network: Network) -> nn.Module:
-        return StudentAndTeacher(network)
+        if self.config.n_heads == 1:
+            return StudentAndTeacher(network)
+        return TwoHeads(network, seed=stream_seed(self.problem.seed, "second head"))
 
     def judged(self, learner: nn.Module) -> Network:
         assert isinstance(learner, StudentAndTeacher)
         return learner.teacher
 
-    def draw_views(
-        self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
-    ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
-        """Two weak views of everything, the student's and the teacher's."""
-        return groups_of_views(self.views, n_steps, [ViewGroup(0, n_labeled + n_unlabeled, "weak", n_views=2)], rng=rng)
-
-    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
-        ramp = sigmoid_ramp_up(first_step, n_steps, self.config.ramp_up * self.steps)
-        return {CONSISTENCY: np.float32(self.config.consistency) * ramp}
+    def labeled_loss(self, logits: Float[Tensor, "b C"], batch: Batch) -> Float[Tensor, ""]:
+        share = 1.0 if self.config.labeled_loss_over == "labeled" else batch.n_labeled / len(batch.rows)
+        return share * supervised_loss(logits, batch)
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, StudentAndTeacher)
-        first, second = batch.views.chunk(2)
-        logits = learner.student(first).float()
-        with torch.no_grad(), still_statistics(learner.teacher):
+        first, second = self.noisy_views(batch).chunk(2)
+        distance: Tensor | float = 0.0
+        if isinstance(learner, TwoHeads):
+            z, logits = embed_and_classify(learner.student, first)
+            with torch.autocast(z.device.type, enabled=False):
+                agreeing = learner.second_head(z)
+            distance = self.config.head_distance * functional.mse_loss(logits, agreeing)
+        else:
+            logits = agreeing = learner.student(first).float()
+        with torch.no_grad():
             target = learner.teacher(second).float().softmax(dim=1)
-        supervised = functional.cross_entropy(logits[: batch.n_labeled], batch.tables[TARGETS][: batch.n_labeled])
-        return supervised + batch.draws[CONSISTENCY] * functional.mse_loss(logits.softmax(dim=1), target)
+        agreement = functional.mse_loss(agreeing.softmax(dim=1), target)
+        return self.labeled_loss(logits, batch) + batch.draws[CONSISTENCY] * agreement + distance
 
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         assert isinstance(learner, StudentAndTeacher)
-        learner.average(self.config.ema_decay)
+        learner.average(self.config.ema_decay, statistics=self.config.teacher_statistics)

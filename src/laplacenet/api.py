@@ -1,0 +1,370 @@
+"""The Python API: what the commands do, as functions that return objects.
+
+    run = laplacenet.label("photos/", labels="labels.csv", time_limit="4m")
+    run.labels, run.estimate.accuracy, run.next(20), run.predict(["new/"]), run.report()
+
+Arguments and paths are checked before torch is imported, which takes seconds.
+"""
+
+import importlib
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.files import read_json
+from laplacenet.runtime.protection import require_apart
+from laplacenet.runtime.run_folder import EXPERIMENT, RunFolder
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from laplacenet.labeling.evaluation import Evaluation
+    from laplacenet.labeling.pictures import StageProgress
+    from laplacenet.labeling.predictions import Prediction
+    from laplacenet.labeling.result import Estimate, Labeling
+    from laplacenet.labeling.session import LabelingSession, Progress, SessionEnd
+    from laplacenet.runtime import Monitor
+
+PathLike = str | Path
+UNITS = {"s": 1, "m": 60, "h": 3600}
+ARRAYS = (".npz", ".npy")
+PRIORS = ("shrunk", "labeled", "equal")
+"""As in `graph.priors`, which imports NumPy."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A row to label next, or a given label to look at again."""
+
+    path: str
+    guess: str
+    confidence: float
+    reason: str
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal stopped a labeling; all of it is saved, and `label(resume=run.path)` goes on."""
+
+    def __init__(self, run: "LabelingRun", number: signal.Signals) -> None:
+        super().__init__(f"{number.name}: go on with laplacenet.label(resume={str(run.path)!r})")
+        self.run, self.exit_code = run, 128 + number.value
+
+
+class LabelingRun:
+    """A labeling in its run folder.
+
+    `stages` says how far each stage of training got; `is_out_of_time` is true where the time limit ended the session
+    before the labeling was complete. `label(resume=run.path)` goes on.
+    """
+
+    def __init__(
+        self, path: PathLike, *, stages: "tuple[StageProgress, ...]" = (), is_out_of_time: bool = False
+    ) -> None:
+        self.path, self.stages, self.is_out_of_time = require_labeling(path), stages, is_out_of_time
+
+    def __repr__(self) -> str:
+        return f"LabelingRun({str(self.path)!r})"
+
+    @cached_property
+    def data(self) -> "Labeling":
+        """All of it, as tensors; refused where a file is damaged."""
+        from laplacenet.labeling.result import load_labeling
+
+        return load_labeling(self.path)
+
+    @property
+    def has_labels(self) -> bool:
+        """False where the time was up, or a signal came, before anything was learned."""
+        from laplacenet.labeling.result import SUMMARY
+
+        return (self.path / SUMMARY).is_file()
+
+    @property
+    def is_complete(self) -> bool:
+        return self.has_labels and self.data.summary.is_complete
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Below the folder of pictures; `row 17` for arrays."""
+        return self.data.names
+
+    @property
+    def labels(self) -> list[str]:
+        """The class of each row, given or found."""
+        names = self.data.summary.class_names
+        return [names[label] for label in self.data.labels.tolist()]
+
+    @property
+    def confidence(self) -> "np.ndarray[Any, Any]":
+        """The calibrated probability of each label."""
+        found: np.ndarray[Any, Any] = self.data.confidence.numpy()
+        return found
+
+    @property
+    def is_given(self) -> "np.ndarray[Any, Any]":
+        found: np.ndarray[Any, Any] = self.data.is_given.numpy()
+        return found
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.data.summary.class_names
+
+    @property
+    def estimate(self) -> "Estimate":
+        """How accurate the new labels are.
+
+        `estimate.accuracy` has `value` and its 95 % confidence interval, `low` to `high`; it is None where too few
+        labels were given.
+        """
+        return self.data.summary.estimate
+
+    def next(self, n: int = 50) -> list[Suggestion]:
+        """The rows whose labels would help most, best first; fewer are the beginning of more."""
+        from laplacenet.labeling.acquisition import next_entries
+
+        return self._suggestions(next_entries(self.data, n))
+
+    def suspects(self, n: int = 50) -> list[Suggestion]:
+        """Given labels that are most likely wrong; `guess` is what the others say."""
+        from laplacenet.labeling.acquisition import suspect_entries
+
+        return self._suggestions(suspect_entries(self.data, n))
+
+    def _suggestions(self, entries: Iterable[tuple[int, int, str]]) -> list[Suggestion]:
+        from laplacenet.labeling.acquisition import guess_confidence
+
+        names = self.class_names
+        return [
+            Suggestion(self.paths[row], names[guess], guess_confidence(self.data, row, guess), reason)
+            for row, guess, reason in entries
+        ]
+
+    def predict(
+        self, pictures: PathLike | Sequence[PathLike], *, device: str = "auto", monitor: "Monitor | None" = None
+    ) -> "list[Prediction]":
+        """Labels for new pictures, folders of them, or array files; what cannot be read is left out."""
+        paths = [Path(pictures)] if isinstance(pictures, str | Path) else [Path(path) for path in pictures]
+        for path in paths:
+            require_exists(path, what="pictures")
+        from laplacenet.data import Skipped
+        from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
+        from laplacenet.labeling.predictions import predictions, sources_of
+        from laplacenet.models import load_model
+        from laplacenet.runtime import choose_device
+
+        sources = sources_of(paths)
+        if holds_graph_model(self.path):
+            return list(graph_predictions(load_graph_model(self.path), sources, monitor=monitor))
+        network, description = load_model(self.path)
+        found = predictions(network.to(choose_device(device)), description, sources, monitor=monitor)
+        return [one for one in found if not isinstance(one, Skipped)]
+
+    def evaluate(self, truth: PathLike) -> "Evaluation":
+        """The accuracy of the labels that were found, against a file of true labels."""
+        require_exists(Path(truth), what="truth")
+        from laplacenet.labeling.evaluation import evaluate_labeling
+
+        return evaluate_labeling(self.path, self.data, Path(truth))
+
+    def report(self) -> Path:
+        """Write `report.html` into the run folder; gives its path."""
+        from laplacenet.reports.labeling_page import write_labeling_page
+
+        return write_labeling_page(self.path)
+
+
+def label(
+    pictures: PathLike | None = None,
+    labels: PathLike | Sequence[PathLike] | None = None,
+    *,
+    out: PathLike | None = None,
+    time_limit: str | float | None = None,
+    test: PathLike | None = None,
+    size: int | None = None,
+    model: str | None = None,
+    flip: bool = True,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    prior: str | Sequence[float] = "shrunk",
+    suspects: bool = True,
+    settings: Sequence[str] = (),
+    seed: int = 0,
+    strict: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+    checkpoint_every: str | float = "60s",
+    resume: PathLike | None = None,
+    progress: "Callable[[], Progress] | None" = None,
+) -> LabelingRun:
+    """Label every picture of a folder, or every row of a file of arrays, from the few labels that are known.
+
+    `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
+    without, sub-folders are the classes. `time_limit` ("15m", or seconds) is for everything, four minutes unless
+    given; `steps` are the training steps of the first network and override it. `settings` are texts such as
+    "graph.k=20". `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies.
+
+    `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
+    `Interrupted`, a KeyboardInterrupt.
+    """
+    limit_s = None if time_limit is None else seconds(time_limit, option="--for")
+    saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
+    if resume is not None:
+        folder = RunFolder.open(require_labeling(resume))
+        return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
+    named = [labels] if isinstance(labels, str | Path) else list(labels or ())
+    path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
+    require_numbers(size=size, steps=steps, batch_size=batch_size)
+    require_prior(prior)
+    require_free(out, [path, *files, truth], overwrite=overwrite)
+    session = new_session(device, saves_every_s, progress)
+    from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
+
+    asked = LabelingSettings(
+        name=path.resolve().stem,
+        seed=seed,
+        prior=prior if isinstance(prior, str) else ",".join(map(str, prior)),
+        collection=CollectionConfig(
+            located(path), tuple(map(located, files)), None if truth is None else located(truth), size, strict
+        ),
+        time=TimeConfig(limit_s, steps, suspects),
+    )
+    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *settings]
+    inputs = [path, *files, *([] if truth is None else [truth])]
+    folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=inputs, overwrite=overwrite)
+    return finish(sessions().start(asked, texts, folder_of, session))
+
+
+def finish(end: "SessionEnd") -> LabelingRun:
+    """The run as it is now, with its page."""
+    run = LabelingRun(end.folder.path, stages=end.stages, is_out_of_time=end.is_out_of_time)
+    if run.has_labels:
+        run.report()
+    if end.signal is not None:
+        raise Interrupted(run, end.signal)
+    return run
+
+
+def sessions() -> ModuleType:
+    return importlib.import_module("laplacenet.labeling.session")
+
+
+def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None") -> "LabelingSession":
+    from laplacenet.labeling.session import new_session as session_on
+    from laplacenet.runtime import choose_device
+    from laplacenet.training import Execution
+
+    # each stage has a network of its own, and would spend its time on compiling
+    execution = Execution(choose_device(device), compile=False, checkpoint_every_s=checkpoint_every_s)
+    return session_on(execution, None if progress is None else progress())
+
+
+def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path], overwrite: bool) -> RunFolder:
+    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; never one that holds an input."""
+    if out is not None:
+        require_apart(Path(out), inputs)
+        return RunFolder.create(Path(out), overwrite=overwrite)
+    path, number = Path("runs") / name, 2
+    while not overwrite and path.exists() and any(path.iterdir()):
+        path, number = Path("runs") / f"{name}-{number}", number + 1
+    require_apart(path, inputs)
+    return RunFolder.create(path, overwrite=overwrite)
+
+
+def setting_texts(model: str | None, *, flip: bool, batch_size: int | None) -> list[str]:
+    """The options that are short for settings, as --set takes them."""
+    texts = [] if model is None else [f"model.name={model}"]
+    texts += [] if flip else ["augment.flip=off"]
+    if batch_size is None:
+        return texts
+    return [*texts, f"train.batch_size={batch_size}", f"train.labeled_batch_size={batch_size // 2}"]
+
+
+def seconds(value: str | float, *, option: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
+    text = str(value)
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        duration = float(number) * UNITS[unit]
+    except ValueError:
+        duration = -1.0
+    if not 0 < duration < float("inf"):
+        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
+    return duration
+
+
+def located(path: Path) -> str:
+    """In full, so that the run folder finds its data from anywhere."""
+    return str(path.expanduser().resolve())
+
+
+def require_inputs(
+    pictures: PathLike | None, labels: list[Path], test: Path | None
+) -> tuple[Path, list[Path], Path | None]:
+    """Refuse what is not there before anything is imported that takes time."""
+    if pictures is None:
+        raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
+    path = Path(pictures).expanduser()
+    if not path.is_dir() and path.suffix.lower() not in ARRAYS:
+        what = "not something that can be labeled" if path.exists() else "no such file or folder"
+        raise InputError(f"{path}: {what}; give a folder of pictures, or an .npz or .npy file of images or embeddings")
+    require_exists(path, what="pictures")
+    for file in labels:
+        require_exists(file, what="--labels")
+    if test is not None:
+        require_exists(test, what="--test")
+    return path, labels, test
+
+
+def require_exists(path: Path, *, what: str) -> None:
+    if not path.expanduser().exists():
+        raise InputError(f"{path}: no such file or folder ({what})")
+
+
+def require_free(out: PathLike | None, inputs: Sequence[Path | None], *, overwrite: bool) -> None:
+    """Refuse a folder that holds a run or an input; `RunFolder.create` looks again, more closely."""
+    if out is None:
+        return
+    require_apart(Path(out), inputs)
+    if (Path(out) / EXPERIMENT).is_file() and not overwrite:
+        raise InputError(f"{out}: exists already; choose another --out, or --overwrite, or --resume it")
+
+
+def require_numbers(**numbers: int | None) -> None:
+    least = {"batch_size": 2}
+    for name, number in numbers.items():
+        if number is not None and (isinstance(number, bool) or number < least.get(name, 1)):
+            raise InputError(f"--{name.removesuffix('_size')} {number}: {name} must be a positive number")
+
+
+def require_prior(prior: str | Sequence[float]) -> None:
+    """Words and numbers; how many numbers there must be is known when the classes are."""
+    if isinstance(prior, str) and prior in PRIORS:
+        return
+    numbers = prior.split(",") if isinstance(prior, str) else prior
+    try:
+        is_usable = all(0 < float(number) < float("inf") for number in numbers)
+    except (TypeError, ValueError):
+        is_usable = False
+    if not is_usable:
+        raise InputError(f"--prior {prior}: choose {', '.join(PRIORS)} or give a positive number for each class")
+
+
+def require_labeling(path: PathLike) -> Path:
+    """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
+    if (Path(path) / "labeling.json").is_file():
+        return Path(path)
+    if not (Path(path) / EXPERIMENT).is_file():
+        raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
+    folder = RunFolder.open(Path(path))
+    content = read_json(folder.path / EXPERIMENT)
+    if not isinstance(content, dict) or content.get("kind") != "labeling":
+        raise InputError(
+            f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
+            " laplacenet evaluate judges it, laplacenet report draws its curves"
+        )
+    return folder.path

@@ -1,0 +1,178 @@
+"""One session of a labeling: read the inputs, choose settings, then train or ask the graph, and write the labels."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from signal import Signals
+
+import torch
+
+from laplacenet.data import SKIPPED
+from laplacenet.data.names import in_one_line
+from laplacenet.labeling.choosing import chosen_size, settings_for
+from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
+from laplacenet.labeling.job import Job, read_job
+from laplacenet.labeling.pictures import StageProgress
+from laplacenet.labeling.run import (
+    DEFAULT_LIMIT_S,
+    begin,
+    input_changes_of,
+    picture_run,
+    plan_steps,
+    read_settings,
+    require_same_inputs,
+    require_trainable,
+)
+from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.labeling.stage_plan import use_threads
+from laplacenet.labeling.stages import LabelingContext
+from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
+from laplacenet.training import Execution
+
+
+class Progress:
+    """Hears how a labeling goes on; this one says nothing."""
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[Monitor]:
+        """While the inputs are read; the monitor counts them."""
+        yield NullMonitor()
+
+    def warn(self, text: str) -> None:
+        pass
+
+    def chose(self, sentences: Sequence[str]) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def training(self, ends_at: float | None) -> Iterator[Callable[[StageEpoch], None]]:
+        """While stages are trained; what it yields is called after each epoch. `ends_at` is by `time.monotonic`."""
+        yield lambda record: None
+
+
+@dataclass(frozen=True)
+class LabelingSession:
+    """Where a labeling runs and who watches it; `started_at` is by `time.monotonic`."""
+
+    execution: Execution
+    progress: Progress
+    started_at: float
+
+    def read(self, settings: LabelingSettings) -> Job:
+        with self.progress.reading(settings.collection.pictures) as monitor:
+            return read_job(settings, monitor)
+
+
+@dataclass(frozen=True)
+class SessionEnd:
+    """How a session ended; `stages` is empty for embeddings, which the graph labels at once."""
+
+    folder: RunFolder
+    stages: tuple[StageProgress, ...] = ()
+    is_out_of_time: bool = False
+    signal: Signals | None = None
+
+
+def start(
+    settings: LabelingSettings, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
+) -> SessionEnd:
+    """Label what the settings name, with `section.field=value` texts above them.
+
+    `new_folder` makes the run folder; it is called when all that can be refused has been.
+    """
+    size = chosen_size(settings.collection, session.execution.device)
+    job = session.read(replace(settings, collection=replace(settings.collection, size=size)))
+    settings = settings_for(job, texts, session.execution.device)
+    if job.are_pictures and settings.time.limit_s is None and settings.time.steps is None:
+        settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
+    job = replace(job, settings=settings)
+    if job.are_pictures:
+        require_trainable(job, session.execution)
+    folder = new_folder()
+    for note in notes_on(job):
+        session.progress.warn(note)
+    with folder.locked():
+        return train_pictures(job, folder, session, is_new=True) if job.are_pictures else spread(job, folder, session)
+
+
+def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -> SessionEnd:
+    """Go on with the labeling in this folder; `limit_s` is the time for this session, None for that of the run."""
+    settings = read_settings(folder)
+    if limit_s is not None:
+        settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
+    job = session.read(settings)
+    with folder.locked():
+        if job.are_pictures:
+            require_same_inputs(job, folder)
+            return train_pictures(job, folder, session, is_new=False)
+        if changes := input_changes_of(job, folder):
+            session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
+        return spread(job, folder, session)
+
+
+def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
+    """Label embeddings: seconds, and always from the start."""
+    begin(job, folder, session.execution)
+    session.progress.chose(graph_choices(job))
+    run_on_embeddings(job, folder, execution=session.execution, started_at=session.started_at)
+    return SessionEnd(folder)
+
+
+def train_pictures(job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool) -> SessionEnd:
+    """Train and label in stages, until they are done or a signal or the time says stop."""
+    watch = SignalMonitor()
+    context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
+    if is_new:
+        begin(context.job, folder, session.execution)
+    with use_threads(context.job.settings.threads or torch.get_num_threads()):
+        run = picture_run(context, step_s=step_s)
+        run.stages.passes()  # what earlier sessions left is read before anything is added to it
+        session.progress.chose(run.choices)
+        with watch, session.progress.training(run.ends_at) as show:
+            for record in run.epochs():
+                show(record)
+    stages = run.stages
+    is_late = stages.is_out_of_time and not stages.are_done
+    return SessionEnd(folder, tuple(stages.progress()), is_late, watch.signal)
+
+
+class SignalMonitor:
+    """Stops the work at its next step when a signal came; only the main thread hears of signals."""
+
+    def __init__(self) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        self.interruption = Interruption() if is_main else None
+
+    def __enter__(self) -> None:
+        if self.interruption is not None:
+            self.interruption.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self.interruption is not None:
+            self.interruption.__exit__(None, None, None)
+
+    @property
+    def signal(self) -> Signals | None:
+        return None if self.interruption is None else self.interruption.signal
+
+    @property
+    def should_stop(self) -> bool:
+        return self.signal is not None
+
+    def advance(self, n: int) -> None:
+        pass
+
+
+def notes_on(job: Job) -> list[str]:
+    notes, skipped = list(job.notes), job.collection.skipped
+    if skipped:
+        first = f"{in_one_line(skipped[0].path)}: {in_one_line(skipped[0].reason)}"
+        notes.insert(0, f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
+    return notes
+
+
+def new_session(execution: Execution, progress: Progress | None = None) -> LabelingSession:
+    return LabelingSession(execution, progress or Progress(), time.monotonic())

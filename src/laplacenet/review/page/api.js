@@ -1,0 +1,34 @@
+// Requests to the server. What changes something is sent one after another, in the order in which it was done.
+import { say } from "./dom.js";
+
+function tabName() {
+  let name = sessionStorage.getItem("by");
+  if (!name) {
+    const letters = crypto.getRandomValues(new Uint8Array(6));
+    name = "tab-" + [...letters].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    sessionStorage.setItem("by", name);
+  }
+  return name;
+}
+export const by = tabName();
+
+async function read(response) {
+  const content = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(content.error || `the server answered ${response.status}`);
+  return content;
+}
+
+export const get = async (path) => read(await fetch(path));
+
+let last = Promise.resolve();
+export function post(path, content) {
+  const sent = last.then(async () => read(await fetch(path, {
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ by, ...content }),
+  })));
+  last = sent.catch(() => {});
+  return sent;
+}
+
+export async function tried(promise) {
+  try { return await promise; } catch (error) { say(error.message); return null; }
+}

@@ -1,0 +1,129 @@
+// The page as a whole: views, keys, what the server says has changed.
+import { byId, say } from "./dom.js";
+import { get, post, tried } from "./api.js";
+import { LabelView } from "./label.js";
+import { ClassesView, DisagreementsView, MapView, SearchView } from "./browse.js";
+import { Side } from "./side.js";
+
+class App {
+  constructor(summary) {
+    this.summary = summary;
+    this.side = new Side(this);
+    this.views = { label: new LabelView(this), classes: new ClassesView(this), map: new MapView(this), search: new SearchView(this), disagreements: new DisagreementsView(this) };
+    this.side.render(summary);
+    for (const button of document.querySelectorAll("nav button")) button.addEventListener("click", () => this.open(button.dataset.view));
+    byId("undo").addEventListener("click", () => this.undo(false));
+    byId("redo").addEventListener("click", () => this.undo(true));
+    byId("write").addEventListener("click", () => this.write());
+    byId("theme").addEventListener("click", () => this.switchTheme());
+    byId("help").addEventListener("click", () => byId("keys").showModal());
+    document.addEventListener("keydown", (event) => this.onKey(event));
+    this.open("label");
+    this.listen();
+  }
+
+  open(name) {
+    if (this.view) this.view.hide();
+    this.view = this.views[name];
+    for (const button of document.querySelectorAll("nav button")) {
+      if (button.dataset.view === name) button.setAttribute("aria-current", "page");
+      else button.removeAttribute("aria-current");
+    }
+    byId("skip").hidden = name !== "label";
+    this.view.show(byId("view"));
+  }
+
+  findSimilar(number) {
+    this.views.search.findSimilar(number);
+    this.open("search");
+  }
+
+  nameOf(label) {
+    if (label === null) return "no label yet";
+    if (label < 0) return "none of these";
+    const found = this.summary.classes.find((one) => one.class === label);
+    return found ? found.name : "a class that was merged";
+  }
+
+  give(what) { this.view.give(what); }
+  showGuesses(guesses) { this.side.showGuesses(guesses); }
+
+  take(summary) {
+    this.summary = summary;
+    this.side.render(summary);
+  }
+
+  async undo(isRedo) {
+    const undone = await tried(post("/api/undo", { redo: isRedo }));
+    if (!undone) return;
+    say(isRedo ? "Done again" : "Undone");
+    if (isRedo && this.view === this.views.label) this.view.restart();
+    else this.view.showAgain(undone);
+  }
+
+  async write() {
+    byId("write").disabled = true;
+    const written = await tried(post("/api/write", {}));
+    byId("write").disabled = false;
+    if (written) say(`${written.n_labels} labels written to ${written.folder}`);
+  }
+
+  switchTheme() {
+    const root = document.documentElement;
+    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = isDark ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+    if (this.view.draw && this.view.content) this.view.draw();
+  }
+
+  listen() {
+    const source = new EventSource("/api/events");
+    source.addEventListener("message", (event) => {
+      byId("connection").hidden = true;
+      this.take(JSON.parse(event.data));
+      this.view.update(this.summary);
+      document.documentElement.dataset.computed = this.summary.computed;
+      document.documentElement.dataset.n = this.summary.n;
+    });
+    source.addEventListener("error", () => {
+      byId("connection").hidden = false;
+      byId("connection").textContent = "The program does not answer. Every answer that was confirmed is saved; this page reconnects by itself.";
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.listen(), 2000);
+    });
+  }
+
+  onKey(event) {
+    if (byId("keys").open) return;
+    const entry = byId("class-entry");
+    const isTyping = ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement.tagName);
+    if ((event.ctrlKey || event.metaKey) && !isTyping) {
+      if (event.key === "z" || event.key === "y") { event.preventDefault(); this.undo(event.key === "y" || event.shiftKey); }
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const isEmptyEntry = document.activeElement === entry && !entry.value;
+    const label = /^[1-9]$/.test(event.key) ? this.summary.classes.find((one) => one.key === Number(event.key)) : null;
+    if (label && (!isTyping || isEmptyEntry)) { event.preventDefault(); this.give({ answer: "label", class: label.class }); return; }
+    if (isTyping) {
+      if (event.key === "Escape") byId("view").focus();
+      return;
+    }
+    const isButton = document.activeElement.tagName === "BUTTON" && !document.activeElement.classList.contains("tile");
+    const keys = {
+      0: () => this.give({ answer: "none" }), c: () => this.give({ answer: "cannot tell" }),
+      s: () => this.view === this.views.label && this.give({ answer: "skip" }),
+      u: () => this.undo(false), r: () => this.undo(true), "/": () => entry.focus(), n: () => entry.focus(),
+      g: () => this.view === this.views.label && this.view.setMode(this.view.mode === "grid" ? "single" : "grid"),
+      h: () => byId("keys").showModal(), l: () => this.open("label"), k: () => this.open("classes"), m: () => this.open("map"), q: () => this.open("search"),
+      a: () => this.view.selectAll && this.view.selectAll(), Escape: () => this.view.clear && this.view.clear(),
+      f: () => { const number = this.view.focused(); if (number !== null && number !== undefined) this.findSimilar(number); },
+      Enter: isButton ? null : () => this.view.enter(),
+    };
+    const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (action) { event.preventDefault(); action(); }
+  }
+}
+
+const theme = localStorage.getItem("theme");
+if (theme) document.documentElement.dataset.theme = theme;
+get("/api/summary").then((summary) => { window.reviewApp = new App(summary); }).catch((error) => say(error.message));

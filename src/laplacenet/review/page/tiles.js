@@ -1,0 +1,96 @@
+// A grid of pictures that can be selected: by mouse, by touch, and with arrows and Space.
+import { h, percent, color } from "./dom.js";
+
+const MARKS = { gone: "file is gone", changed: "file has changed", unreadable: "cannot be read" };
+
+export class Tiles {
+  constructor({ nameOf, onOpen = null, isWrong = false }) {
+    this.nameOf = nameOf;
+    this.onOpen = onOpen;
+    this.isWrong = isWrong;
+    this.selected = new Set();
+    this.pictures = [];
+    this.lastClicked = null;
+    this.element = h("ul", { class: isWrong ? "tiles wrong-able" : "tiles" });
+    this.element.addEventListener("keydown", (event) => this.onKey(event));
+    this.onSelection = () => {};
+  }
+
+  show(pictures) {
+    const focused = this.focusedNumber();
+    this.pictures = pictures;
+    const numbers = new Set(pictures.map((picture) => picture.number));
+    for (const number of [...this.selected]) if (!numbers.has(number)) this.selected.delete(number);
+    this.element.replaceChildren(...pictures.map((picture) => this.tile(picture)));
+    if (focused !== null) {
+      const again = this.buttons().find((button) => Number(button.dataset.number) === focused) || this.buttons()[0];
+      if (again) again.focus();
+    }
+    this.onSelection();
+  }
+
+  tile(picture) {
+    const label = picture.class === null ? "no label yet" : this.nameOf(picture.class);
+    const sure = picture.given ? "given" : percent(picture.p);
+    const mark = MARKS[picture.status];
+    const text = this.isWrong ? picture.name : `${label} · ${sure}`;
+    const button = h("button", {
+      type: "button", class: "tile", draggable: !this.isWrong, title: picture.name,
+      "aria-pressed": String(this.selected.has(picture.number)),
+      "aria-label": `${picture.name}, ${label}, ${sure}${mark ? ", " + mark : ""}`,
+      onclick: (event) => this.click(event, picture.number),
+      ondblclick: () => this.onOpen && this.onOpen(picture),
+      ondragstart: (event) => {
+        if (!this.selected.has(picture.number)) this.select([picture.number]);
+        event.dataTransfer.setData("text/plain", "pictures");
+        event.dataTransfer.effectAllowed = "move";
+      },
+    },
+    h("img", { src: `/pictures/${picture.number}/small`, alt: "", loading: "lazy", draggable: false }),
+    h("span", { class: mark ? "text mark" : "text" }, mark || text));
+    button.dataset.number = picture.number;
+    button.style.borderLeftColor = picture.class === null ? "" : color(picture.class);
+    return h("li", {}, button);
+  }
+
+  buttons() { return [...this.element.querySelectorAll("button.tile")]; }
+
+  focusedNumber() {
+    const active = document.activeElement;
+    return active && this.element.contains(active) ? Number(active.dataset.number) : null;
+  }
+
+  click(event, number) {
+    if (event.shiftKey && this.lastClicked !== null) {
+      const order = this.pictures.map((picture) => picture.number);
+      const [from, to] = [order.indexOf(this.lastClicked), order.indexOf(number)].sort((a, b) => a - b);
+      order.slice(Math.max(0, from), to + 1).forEach((one) => this.selected.add(one));
+    } else if (this.selected.has(number)) this.selected.delete(number);
+    else this.selected.add(number);
+    this.lastClicked = number;
+    this.mark();
+  }
+
+  select(numbers) { this.selected = new Set(numbers); this.mark(); }
+
+  mark() {
+    for (const button of this.buttons()) {
+      button.setAttribute("aria-pressed", String(this.selected.has(Number(button.dataset.number))));
+    }
+    this.onSelection();
+  }
+
+  onKey(event) {
+    const buttons = this.buttons();
+    const place = buttons.indexOf(document.activeElement);
+    if (place < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const top = buttons[0].offsetTop;
+    const below = buttons.findIndex((button) => button.offsetTop > top);
+    const across = below < 0 ? buttons.length : below;
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = buttons[Math.min(buttons.length - 1, Math.max(0, place + step))];
+    next.focus();
+  }
+}

@@ -1,0 +1,122 @@
+"""Dual Student: two networks that teach one another where one of them is stable."""
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from laplacenet.models import Network
+from laplacenet.runtime import stream_seed
+from laplacenet.training.method import Batch, EpochPlan
+from laplacenet.training.methods.consistency import (
+    CONSISTENCY,
+    ConsistencyConfig,
+    ConsistencyTraining,
+    supervised_loss,
+)
+from laplacenet.training.schedule import sigmoid_ramp_up
+
+STABILIZATION = "stabilization"
+
+
+@dataclass(frozen=True)
+class DualStudentConfig(ConsistencyConfig):
+    """`threshold` is the paper's ξ (0.8 on CIFAR-10, 0.4 on CIFAR-100); both weights rise alike.
+
+    `consistency` is λ_1, the weight of a network's agreement with itself, `stabilization` λ_2, that with the other.
+    """
+
+    name: str = "dual-student"
+    consistency: float = 10.0
+    stabilization: float = 100.0
+    threshold: float = 0.8
+    ramp_up: float = 5 / 300
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_weight("stabilization")
+        self.require(0 <= self.threshold <= 1, "threshold", "lie between 0 and 1")
+
+
+class TwoStudents(nn.Module):
+    """The first is given, the second is the same architecture with weights of its own."""
+
+    def __init__(self, first: Network, *, seed: int) -> None:
+        super().__init__()
+        self.first, self.second = first, initialized_anew(first, seed=seed)
+
+
+@torch.no_grad()
+def initialized_anew(network: Network, *, seed: int) -> Network:
+    """A copy with fresh weights: He's initialization for convolutions, torch's own for linear layers."""
+    fresh = copy.deepcopy(network)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for module in fresh.modules():
+            if isinstance(module, nn.Linear):
+                module.reset_parameters()
+            elif isinstance(module, nn.Conv2d):
+                weight = nn.init.kaiming_normal_(torch.empty_like(module.weight), mode="fan_out", nonlinearity="relu")
+                if parametrize.is_parametrized(module):
+                    module.weight = weight  # weight norm splits it again
+                else:
+                    module.weight.copy_(weight)
+    return fresh
+
+
+@dataclass(frozen=True, eq=False)
+class DualStudent(ConsistencyTraining):
+    """For each student i: CE on labeled images + λ_1·w(t)·L_con + λ_2·w(t)·L_sta.
+
+    L_con = 1/(C·b) Σ ‖f_i(x') − f_i(x'')‖² on all images, no gradient through the second. An image is stable for a
+    student when both views have the same class and one of them a probability above ξ. L_sta = 1/(C·b) Σ ‖f_i(x) −
+    f_j(x)‖² over those unlabeled images that are stable for j and not for i, or for both where j agrees with itself no
+    worse than i does. The first student trains on the first view, the second on the other; every pass moves batch
+    statistics. Our reading: one head each, where the original has two, and the first student is the judged one.
+    """
+
+    config: DualStudentConfig
+
+    summary: ClassVar[str] = "two networks; each learns from the other where that one is the more stable"
+    source: ClassVar[str] = "Ke et al., Dual Student, 2019"
+
+    def learner(self, network: Network) -> nn.Module:
+        return TwoStudents(network, seed=stream_seed(self.problem.seed, "second student"))
+
+    def judged(self, learner: nn.Module) -> Network:
+        assert isinstance(learner, TwoStudents)
+        return learner.first
+
+    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
+        ramp = sigmoid_ramp_up(first_step, n_steps, self.config.ramp_up * self.steps)
+        numbers = super().draw_numbers(plan, first_step, n_steps, batch_size)
+        return {**numbers, STABILIZATION: np.float32(self.config.stabilization) * ramp}
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        assert isinstance(learner, TwoStudents)
+        views = self.noisy_views(batch).chunk(2)
+        logits = [learner.first(views[0]).float(), learner.second(views[1]).float()]
+        with torch.no_grad():
+            others = [learner.first(views[1]).float(), learner.second(views[0]).float()]
+        p, q = [x.softmax(dim=1) for x in logits], [x.softmax(dim=1) for x in others]
+        distances = [(own - again).square().mean(dim=1) for own, again in zip(p, q, strict=True)]
+        is_stable = [stable(own, again, self.config.threshold) for own, again in zip(p, q, strict=True)]
+        is_unlabeled = torch.arange(len(batch.rows), device=views[0].device) >= batch.n_labeled
+        stabilization = p[0].new_zeros(())
+        for i, j in ((0, 1), (1, 0)):
+            learns = is_unlabeled & is_stable[j] & (~is_stable[i] | (distances[j] <= distances[i]))
+            stabilization = stabilization + (learns * (p[i] - p[j].detach()).square().mean(dim=1)).mean()
+        supervised = supervised_loss(logits[0], batch) + supervised_loss(logits[1], batch)
+        agreement: Tensor = batch.draws[CONSISTENCY] * (distances[0].mean() + distances[1].mean())
+        agreement = agreement + batch.draws[STABILIZATION] * stabilization
+        return supervised + agreement
+
+
+def stable(p: Float[Tensor, "b C"], q: Float[Tensor, "b C"], threshold: float) -> Bool[Tensor, " b"]:
+    (confidence, guess), (other_confidence, other_guess) = p.max(dim=1), q.max(dim=1)
+    return (guess == other_guess) & (torch.maximum(confidence, other_confidence) > threshold)

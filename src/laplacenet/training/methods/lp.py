@@ -1,0 +1,77 @@
+"""Label propagation for deep semi-supervised learning: graph labels, weighted by certainty and class size."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from laplacenet.graph import GraphConfig, PseudoLabels, affinity, normalize
+from laplacenet.graph.pseudo_labels import Graph, spread
+from laplacenet.models import Inference
+from laplacenet.training.method import Batch, EpochPlan
+from laplacenet.training.methods.consistency import ViewConfig, weighted_loss
+from laplacenet.training.methods.epoch_labels import EpochLabels
+from laplacenet.training.weighting import certainty, class_weights
+
+
+@dataclass(frozen=True)
+class LPConfig(ViewConfig):
+    """`first_stage` of all steps train on the given labels alone."""
+
+    name: str = "lp"
+    first_stage: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 <= self.first_stage < 1, "first_stage", "lie in [0, 1)")
+
+
+@dataclass(frozen=True, eq=False)
+class PropagatedLabels(EpochLabels):
+    """Z = (I − α𝒲)⁻¹Y over the network's features, α = 1/(1 + `graph.mu`), with similarities to the third power.
+
+    Labels ŷ_i = argmax Z_i; scores Ẑ_i are Z_i divided by its sum. ω_i = 1 − H(Ẑ_i)/log C, divided by the largest ω as
+    in the original code; ζ_j = n/(C·n_j) with n_j images of label j. Our reading: an edge that is found from both ends
+    has the larger similarity rather than the sum, and Y is not divided by class sizes, which only matters where the
+    given labels are not balanced. `graph.alignment_iterations` has no effect.
+    """
+
+    def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
+        neighbors = self.neighbors(features)
+        cubed = replace(neighbors, similarities=neighbors.similarities.clamp(min=0) ** 3)
+        graph = Graph(normalize(affinity(cubed)), neighbors.recall)
+        config: GraphConfig = replace(self.graph, alignment_iterations=0)
+        return spread(graph, self.problem.labels.to(features.device), config, n_classes=self.n_classes)
+
+    def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        omega = certainty(pseudo_labels.scores)
+        omega = omega / omega.max().clamp(min=torch.finfo(omega.dtype).tiny)
+        omega = torch.where(self.is_given(omega), 1.0, omega)
+        return (omega * class_weights(pseudo_labels.labels, self.n_classes)[pseudo_labels.labels]).float()
+
+
+@dataclass(frozen=True, eq=False)
+class LP(PropagatedLabels):
+    """First CE(f(x_i), y_i) on labeled images, then 1/b Σ_i ω_i·ζ_ŷi·CE(f(x_i), ŷ_i), ω_i = 1 for given labels.
+
+    The learning rate starts again with the second stage. One view of each image.
+    """
+
+    config: LPConfig
+
+    summary: ClassVar[str] = "graph labels weighted by certainty and class size, after a supervised stage"
+    source: ClassVar[str] = "Iscen et al., Label Propagation for Deep Semi-supervised Learning, 2019"
+
+    @property
+    def n_views(self) -> int:
+        return 1
+
+    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
+        numbers = super().draw_numbers(plan, first_step, n_steps, batch_size)
+        return {**numbers, **self.restarted_rates(plan, first_step, n_steps)}
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        return weighted_loss(learner(self.noisy_views(batch)).float(), batch)

@@ -1,0 +1,95 @@
+"""TSSDL: pseudo-labels weighted by how close their neighbors are, and features drawn together within a class."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laplacenet.graph import PseudoLabels
+from laplacenet.models import Inference
+from laplacenet.training.method import Batch
+from laplacenet.training.methods.base import TARGETS
+from laplacenet.training.methods.consistency import (
+    CONSISTENCY,
+    WEIGHTS,
+    ConsistencyConfig,
+    ConsistencyTraining,
+    embed_and_classify,
+    weighted_loss,
+)
+from laplacenet.training.methods.epoch_labels import EpochLabels
+
+
+@dataclass(frozen=True)
+class TSSDLConfig(ConsistencyConfig):
+    """`feature_weight` multiplies the min-max feature loss, `margin` is its h; `n_neighbors` decide the confidence."""
+
+    name: str = "tssdl"
+    consistency: float = 1.0
+    feature_weight: float = 0.1
+    margin: float = 1.0
+    n_neighbors: int = 10
+    first_stage: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_weight("feature_weight", "margin")
+        self.require(self.n_neighbors >= 1, "n_neighbors", "be at least 1")
+        self.require(0 <= self.first_stage < 1, "first_stage", "lie in [0, 1)")
+
+
+@dataclass(frozen=True, eq=False)
+class TSSDL(EpochLabels, ConsistencyTraining):
+    """1/b Σ_i r_i·CE(f(x_i'), ŷ_i) + λ·L_MMF + w(t)·1/(C·b) Σ_i ‖softmax f(x_i') − softmax f(x_i'')‖².
+
+    r_i = 1 − d_i/max d, d_i the sum of distances to the k nearest features; 1 for given labels. L_MMF is the mean over
+    pairs i < j of r_i·r_j·(‖z_i − z_j‖² where ŷ_i = ŷ_j, else max(0, h − ‖z_i − z_j‖²)).
+
+    No code is public; this is our reading. The choices are ours: pseudo-labels are the network's argmax before each
+    epoch, after a stage on given labels alone; z has length 1; the pairs are those of a batch; λ, w, and when w rises.
+    """
+
+    config: TSSDLConfig
+
+    summary: ClassVar[str] = "own pseudo-labels weighted by density, and min-max features (our reading)"
+    source: ClassVar[str] = "Shi et al., Transductive Semi-Supervised Deep Learning using Min-Max Features, 2018"
+
+    def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
+        with torch.no_grad():
+            return self.label_by_scores(inference.network.head(features).softmax(dim=1))
+
+    def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        similarities = self.neighbors(features, k=self.config.n_neighbors).similarities
+        confidence = neighbor_confidence((2 - 2 * similarities).clamp(min=0).sqrt())
+        return torch.where(self.is_given(confidence), 1.0, confidence).float()
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        first, second = self.noisy_views(batch).chunk(2)
+        z, logits = embed_and_classify(learner, first)  # type: ignore[arg-type]
+        other = learner(second).float()
+        agreement = functional.mse_loss(logits.softmax(dim=1), other.softmax(dim=1))
+        features = min_max_loss(z, batch.tables[TARGETS], batch.tables[WEIGHTS], margin=self.config.margin)
+        labeled = weighted_loss(logits, batch) + self.config.feature_weight * features
+        return labeled + batch.draws[CONSISTENCY] * agreement
+
+
+def neighbor_confidence(distances: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
+    """r_i = 1 − d_i/max d; where all distances are 0, everything is certain."""
+    d = distances.sum(dim=1)
+    return 1 - d / d.max().clamp(min=torch.finfo(d.dtype).tiny)
+
+
+def min_max_loss(
+    z: Float[Tensor, "b d"], labels: Int64[Tensor, " b"], weights: Float[Tensor, " b"], *, margin: float
+) -> Float[Tensor, ""]:
+    """L_MMF over the pairs of a batch."""
+    z = functional.normalize(z, dim=1)
+    with torch.autocast(z.device.type, enabled=False):
+        squares = (2 - 2 * z @ z.T).clamp(min=0)
+    is_same = labels[:, None] == labels[None, :]
+    losses = torch.where(is_same, squares, (margin - squares).clamp(min=0)) * (weights[:, None] * weights[None, :])
+    n_pairs = max(1, len(z) * (len(z) - 1) // 2)
+    return losses.triu(diagonal=1).sum() / n_pairs

@@ -1,0 +1,101 @@
+"""`laplacenet.label` in Python: what the command does, as an object."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from references_labeling import clusters, drawn_evenly, some_given
+
+import laplacenet
+from laplacenet.runtime import InputError
+
+
+@pytest.fixture
+def embeddings(tmp_path: Path) -> Path:
+    X, truth = clusters(300, 4, noise=1.2)
+    given = some_given(truth, drawn_evenly(truth, 8, seed=0))
+    np.savez(tmp_path / "mine.npz", embeddings=X.numpy(), labels=given.numpy())
+    (tmp_path / "truth.csv").write_text("".join(f"{row},{label}\n" for row, label in enumerate(truth.tolist())))
+    np.save(tmp_path / "more.npy", X.numpy()[:5])
+    return tmp_path / "mine.npz"
+
+
+def test_a_labeling_has_labels_an_estimate_and_what_follows_from_them(embeddings: Path, tmp_path: Path) -> None:
+    run = laplacenet.label(embeddings, out=tmp_path / "run")
+    assert run.is_complete
+    assert not run.is_out_of_time
+    assert len(run.labels) == len(run.paths) == len(run.confidence) == 300
+    assert set(run.labels) <= set(run.class_names)
+    accuracy = run.estimate.accuracy
+    assert accuracy is not None
+    assert accuracy.low <= accuracy.value <= accuracy.high
+    assert [one.path for one in run.next(5)] == [one.path for one in run.next(9)][:5]
+    assert all(one.guess in run.class_names for one in run.next(5))
+    assert [one.label for one in run.predict(tmp_path / "more.npy")] == run.labels[:5]
+    assert run.report() == tmp_path / "run" / "report.html"
+    assert (tmp_path / "run" / "labels.csv").is_file()
+
+
+def test_a_labeling_is_evaluated_by_true_labels(embeddings: Path, tmp_path: Path) -> None:
+    run = laplacenet.label(embeddings, out=tmp_path / "run")
+    found = run.evaluate(tmp_path / "truth.csv")
+    truth = [line.split(",")[1] for line in (tmp_path / "truth.csv").read_text().split()]
+    is_right = [a == b for a, b, given in zip(run.labels, truth, run.is_given, strict=True) if not given]
+    assert found.n == len(is_right)
+    assert found.accuracy.value == pytest.approx(np.mean(is_right))
+    assert sum(one.n for one in found.classes) == found.n
+    assert 0 <= found.calibration_error <= 1
+
+
+def test_a_run_is_opened_again_and_resumed(embeddings: Path, tmp_path: Path) -> None:
+    labels = laplacenet.label(embeddings, out=tmp_path / "run").labels
+    assert laplacenet.LabelingRun(tmp_path / "run").labels == labels
+    assert laplacenet.label(resume=tmp_path / "run").labels == labels
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"pictures": None}, "nothing to label"),
+        ({"pictures": "nowhere"}, "no such file or folder"),
+        ({"labels": ["nowhere.csv"]}, "nowhere.csv: no such file or folder"),
+        ({"test": "nowhere.csv"}, "nowhere.csv: no such file or folder"),
+        ({"time_limit": "soon"}, "give a time such as"),
+        ({"time_limit": -1.0}, "give a time such as"),
+        ({"steps": 0}, "steps must be a positive number"),
+        ({"size": -4}, "size must be a positive number"),
+        ({"batch_size": 1}, "batch_size must be"),
+        ({"prior": "flat"}, "choose shrunk, labeled, equal"),
+        ({"prior": [0.5, 0.0]}, "choose shrunk, labeled, equal"),
+        ({"settings": ["collection.pictures=/etc"]}, "cannot be set this way"),
+        ({"settings": ["train.steps=5"]}, "use --steps"),
+        ({"prior": "1,2"}, "4 positive numbers"),
+        ({"resume": "nowhere"}, "is no run folder"),
+    ],
+)
+def test_what_the_command_refuses_is_refused_before_a_folder_is_begun(
+    embeddings: Path, tmp_path: Path, changes: dict[str, object], expected: str
+) -> None:
+    arguments: dict[str, object] = {"pictures": embeddings, "out": tmp_path / "run"} | changes
+    with pytest.raises(InputError, match=expected):
+        laplacenet.label(**arguments)  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+def test_importing_and_refusing_need_no_torch() -> None:
+    program = (
+        "import sys, laplacenet\n"
+        "assert 'label' in dir(laplacenet)\n"
+        "try: laplacenet.label('nowhere')\n"
+        "except Exception as error: print(type(error).__name__)\n"
+        "print('torch' in sys.modules, 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["InputError", "False", "False"]
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'lable'"):
+        laplacenet.lable  # noqa: B018

@@ -1,0 +1,251 @@
+"""The server: what it answers, and whom it turns away."""
+
+import contextlib
+import json
+import socket
+import time
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from references_review import jpeg, make_photos, origin, served, visitor
+
+from laplacenet.review.server import LARGEST_BODY
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served") / "photos"
+    make_photos(folder, 30)
+    sideways = Image.fromarray(
+        np.repeat([[[255, 0, 0]], [[0, 0, 255]]], 40, axis=1).repeat(20, axis=0).astype(np.uint8)
+    )
+    exif = sideways.getexif()
+    exif[0x0112] = 6  # the camera was turned: the picture must be turned by 90° to the right
+    (folder / "z_sideways.jpg").write_bytes(jpeg(sideways, exif=exif, quality=95))
+    (folder / "<img src=x onerror=alert(1)>.png").write_bytes((folder / "photo_000.png").read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def review(folder):
+    with served(folder, folder.parent / "run") as review:
+        yield review
+
+
+@pytest.fixture
+def client(review):
+    with visitor(review) as client:
+        yield client
+
+
+def post(client, path, **content):
+    return client.post(path, json={"by": "tab", **content})
+
+
+# Who may come in
+
+
+def test_without_the_token_nothing_is_shown(review):
+    for path in ("/", "/api/summary", "/pictures/0/small", "/page/main.js", "/?token=wrong", "/?token=%F0%9F%90%A8"):
+        assert httpx.get(origin(review) + path).status_code == 403
+
+
+def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(review):
+    response = httpx.get(review.address)
+    assert response.status_code == 303
+    assert response.headers["location"] == "/"
+    cookie = response.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+def test_a_link_on_another_site_opens_the_page_but_reads_nothing(review):
+    elsewhere = {"sec-fetch-site": "cross-site"}
+    response = httpx.get(review.address, headers=elsewhere)
+    assert response.status_code == 200
+    assert "refresh" in response.text
+    with visitor(review) as client:
+        assert client.get("/api/summary", headers=elsewhere).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1.evil.example:{port}", ""]
+)
+def test_another_host_name_is_refused(client, review, host):
+    response = client.get("/api/summary", headers={"host": host.format(port=review.port)})
+    assert response.status_code in (400, 421)
+
+
+@pytest.mark.parametrize("other", ["http://evil.example", "null", "https://127.0.0.1:{port}", "http://127.0.0.1:1"])
+def test_another_origin_is_refused(client, review, other):
+    headers = {"origin": other.format(port=review.port)}
+    n = client.get("/api/summary").json()["n"]
+    assert (
+        client.post("/api/classes", json={"by": "x", "action": "new", "name": "y"}, headers=headers).status_code == 403
+    )
+    assert client.get("/api/summary", headers=headers).status_code == 403
+    assert client.get("/api/summary").json()["n"] == n
+
+
+def test_a_change_must_say_where_it_comes_from(review):
+    with visitor(review) as client:
+        del client.headers["origin"]
+        assert client.post("/api/classes", json={"by": "x", "action": "new", "name": "y"}).status_code == 403
+
+
+def test_every_answer_carries_the_policy(client):
+    for path in ("/", "/page/main.js", "/api/summary", "/nowhere", "/pictures/0/small"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../server.py",
+        "/page/%2e%2e%2fserver.py",
+        "/page/..%2f..%2f..%2fpyproject.toml",
+        "/pictures/..%2f..%2fetc%2fpasswd/small",
+        "/pictures/0/..%2f..%2fx",
+        "/pictures/-1/small",
+        "/pictures/99999/small",
+        "/pictures/99999999999999999999999999/small",
+        "/page//etc/passwd",
+        "/page/server.py",
+        "/page/__init__.py",
+        "/api/class/9e9?order=surest",
+        "/api/class/0?order=__class__",
+    ],
+)
+def test_nothing_outside_is_reached(client, path):
+    assert client.get(path).status_code in (400, 404)
+
+
+def test_a_huge_body_is_refused_whether_or_not_it_says_its_length(client):
+    assert client.post("/api/answer", content=b"x" * (LARGEST_BODY + 1)).status_code == 413
+
+    def endless():
+        for _ in range(40):
+            yield b"x" * (1 << 16)
+
+    with contextlib.suppress(httpx.TransportError):  # refused while it was still being sent
+        assert client.post("/api/answer", content=endless()).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"[" * 100_000,
+        b'{"by": 3}',
+        b'{"by": "x", "answer": "label", "pictures": [0], "via": "queue", "class": 99}',
+        b'{"by": "x", "answer": "label", "pictures": [0], "via": "queue", "class": true}',
+        b'{"by": "x", "answer": "none", "pictures": [-1], "via": "queue"}',
+        b'{"by": "x", "answer": "none", "pictures": ["0"], "via": "queue"}',
+        b'{"by": "x", "answer": "none", "pictures": 0, "via": "queue"}',
+        b'{"by": "x", "answer": "none", "pictures": [0], "via": "file"}',
+        b'{"by": "x", "answer": "nonsense", "pictures": [0], "via": "queue"}',
+        b'{"by": "x", "answer": "none", "pictures": [], "via": "queue"}',
+        b'{"by": "x", "answer": "none", "pictures": [0], "via": "queue", "seen": 1e400}',
+    ],
+)
+def test_what_is_no_answer_is_refused_and_leaves_nothing(client, body):
+    n = client.get("/api/summary").json()["n"]
+    assert client.post("/api/answer", content=body).status_code == 400
+    assert client.get("/api/summary").json()["n"] == n
+
+
+# What it answers
+
+
+def test_pictures_are_upright(client, review):
+    import io
+
+    number = next(k for k, photo in enumerate(review.session.photos) if photo.name == "z_sideways.jpg")
+    response = client.get(f"/pictures/{number}/large")
+    assert response.headers["content-type"] == "image/jpeg"
+    picture = Image.open(io.BytesIO(response.content))
+    assert picture.size == (40, 40)
+    left, right = picture.getpixel((5, 20)), picture.getpixel((35, 20))
+    assert left[2] > 200 > left[0]
+    assert right[0] > 200 > right[2]
+
+
+def test_a_picture_is_sent_once(client):
+    first = client.get("/pictures/3/small")
+    again = client.get("/pictures/3/small", headers={"if-none-match": first.headers["etag"]})
+    assert (first.status_code, again.status_code) == (200, 304)
+    assert again.content == b""
+
+
+def test_an_answer_is_on_the_disk_when_it_is_acknowledged(client, review):
+    entry = post(client, "/api/answer", answer="label", name="red", pictures=[0], via="queue", seen=0).json()
+    last = json.loads(review.session.journal.path.read_bytes().splitlines()[-1])
+    assert last["n"] >= entry["n"]
+    lines = [json.loads(line) for line in review.session.journal.path.read_bytes().splitlines()]
+    assert any(line["n"] == entry["n"] and line["pictures"] == ["<img src=x onerror=alert(1)>.png"] for line in lines)
+
+
+def test_answers_become_visible_in_all_labels(client, review):
+    for number, photo in enumerate(review.session.photos[:12]):
+        name = "first" if number % 2 else "second"
+        n = post(client, "/api/answer", answer="label", name=name, pictures=[number], via="queue", seen=0).json()["n"]
+        assert photo.name
+    until = time.monotonic() + 60
+    while client.get("/api/summary").json()["computed"] < n:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    classes = {one["name"]: one for one in client.get("/api/summary").json()["classes"]}
+    assert classes["first"]["found"] + classes["second"]["found"] > 10
+
+
+def test_changes_are_sent_to_whoever_listens(client, review):
+    with client.stream("GET", "/api/events") as stream:
+        lines = (line for line in stream.iter_lines() if line.startswith("data: "))
+        n = json.loads(next(lines)[6:])["n"]
+        with visitor(review) as other:
+            post(other, "/api/classes", action="new", name=f"class {n}")
+        assert any(json.loads(line[6:])["n"] > n for line in lines)
+
+
+def test_a_deleted_picture_is_gone_not_a_crash(tmp_path):
+    make_photos(tmp_path / "photos", 8)
+    with served(tmp_path / "photos", tmp_path / "run") as review, visitor(review) as client:
+        (tmp_path / "photos" / "photo_002.png").unlink()
+        assert client.get("/pictures/2/large").status_code == 410
+        assert client.get("/api/picture/2").json()["status"] == "gone"
+        assert client.get("/api/map").status_code == 200
+
+
+def test_undo_merge_search_and_similar_by_request(client):
+    label = post(client, "/api/classes", action="new", name="one to merge").json()["class"]
+    into = post(client, "/api/classes", action="new", name="one to stay").json()["class"]
+    assert post(client, "/api/classes", action="merge", **{"class": label}, into=into).status_code == 200
+    assert post(client, "/api/undo").status_code == 200
+    assert post(client, "/api/classes", action="rename", **{"class": label}, name="one to stay").status_code == 400
+    assert client.get("/api/search", params={"text": "SIDEWAYS"}).json()["total"] == 1
+    assert client.get("/api/similar/4").json()["pictures"][0]["number"] == 4
+    assert post(client, "/api/next", mode="grid", holding=[]).status_code == 200
+
+
+def test_files_are_written_on_request(client, review):
+    post(client, "/api/answer", answer="label", name="red", pictures=[1], via="queue", seen=0)
+    post(client, "/api/answer", answer="label", name="green", pictures=[2], via="queue", seen=0)
+    assert post(client, "/api/write").json()["n_given"] >= 2
+    assert (review.folder.path / "labels.csv").is_file()
+
+
+def test_small_answers_are_not_held_back(review):
+    assert review.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_only_loopback_is_served(review):
+    assert review.socket.getsockname()[0] == "127.0.0.1"

@@ -1,0 +1,334 @@
+"""A session: answers in, labels of all pictures and the next question out."""
+
+import numpy as np
+import pytest
+import torch
+from references_review import color_embedder, make_photos, open_session, settled, wait_until
+from sklearn.linear_model import LogisticRegression
+
+from laplacenet.review import views
+from laplacenet.review.outputs import write_outputs
+from laplacenet.review.propagation import GAMMA, Propagation, fit_softmax, join
+from laplacenet.review.serve import join_labels
+from laplacenet.review.state import NONE_ID
+from laplacenet.runtime import InputError
+
+N = 60
+
+
+@pytest.fixture
+def photos(tmp_path):
+    make_photos(tmp_path / "photos", N)
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def truth(tmp_path, photos):
+    return make_photos(tmp_path / "photos", N)
+
+
+@pytest.fixture
+def session(photos, tmp_path):
+    session = open_session(photos, tmp_path / "run")
+    session.start()
+    yield settled(session)
+    session.close()
+
+
+def give(session, number, name, *, by="a", via="queue", seen=None):
+    label = session.new_class(by, name)
+    content = {"answer": "label", "class": label, "via": via, "seen": session.state.n if seen is None else seen}
+    return session.answer(by, content, [number])
+
+
+def play(session, truth, n, *, mode="single"):
+    """A person who answers from the truth; gives how many questions were audits."""
+    n_audits = 0
+    for _ in range(n):
+        question = session.next_question("a", mode=mode)
+        if question["kind"] == "done":
+            break
+        names = [session.photos[number].name for number in question["numbers"]]
+        if question["kind"] == "grid":
+            shown = session.state.classes[question["class"]]
+            right = [k for k, name in zip(question["numbers"], names, strict=True) if truth[name] == shown]
+            wrong = [k for k in question["numbers"] if k not in right]
+            content = {"answer": "label", "class": question["class"], "via": "grid", "seen": session.state.n}
+            session.answer("a", content, right, wrong)
+        else:
+            give(session, question["numbers"][0], truth[names[0]], via=question["via"])
+        n_audits += question["via"] == "audit"
+        settled(session)
+    return n_audits
+
+
+def share_right(session, truth):
+    labels = [session.label_of(number, session.live.current)[0] for number in range(N)]
+    names = [session.state.classes.get(label) for label in labels]
+    return np.mean([name == truth[photo.name] for name, photo in zip(names, session.photos, strict=True)])
+
+
+def test_a_few_answers_label_all_pictures(session, truth):
+    play(session, truth, 15)
+    assert share_right(session, truth) > 0.9
+
+
+def test_the_first_questions_meet_all_classes_without_any_label(session, truth):
+    asked = set()
+    for _ in range(8):
+        question = session.next_question("a", mode="single")
+        name = session.photos[question["numbers"][0]].name
+        asked.add(truth[name])
+        give(session, question["numbers"][0], truth[name], via=question["via"])
+        settled(session)
+    assert asked == {"red", "green", "blue"}
+
+
+def test_a_fifth_of_the_questions_is_drawn_at_random(session, truth):
+    assert play(session, truth, 25) == 5
+
+
+def test_the_model_does_not_see_what_is_kept_back(session, truth):
+    play(session, truth, 25)
+    kept_back = [name for name in session.state.answers if session.state.is_kept_back(name)]
+    targets = session._given().targets
+    assert kept_back
+    assert not {session.row_of[name] for name in kept_back} & set(targets)
+
+
+def test_labels_kept_back_change_no_score(session, truth):
+    """Replacing every kept-back answer by garbage leaves the scores as they are."""
+    play(session, truth, 20)
+    before = session.live.current.scores
+    for name in [name for name in session.state.answers if session.state.is_kept_back(name)]:
+        wrong = next(label for label in session.state.classes if label != session.state.target(name))
+        content = {"answer": "label", "class": wrong, "via": "audit", "seen": session.state.n}
+        session.answer("a", content, [session.row_of[name]])
+    settled(session)
+    assert torch.allclose(session.live.current.scores, before, atol=1e-3)
+
+
+def test_the_queue_asks_nobody_again_for_what_was_kept_back(session, truth):
+    asked = []
+    for _ in range(2 * N):
+        question = session.next_question("a", mode="single")
+        if question["kind"] == "done":
+            break
+        number = question["numbers"][0]
+        asked.append(number)
+        give(session, number, truth[session.photos[number].name], via=question["via"])
+    assert sorted(asked) == sorted(set(asked))
+    assert len(asked) == N
+    assert question["kind"] == "done"
+
+
+def test_two_people_are_asked_different_questions(session):
+    one = session.next_question("a", mode="single")["numbers"]
+    two = session.next_question("b", mode="single")["numbers"]
+    assert one != two
+    assert session.next_question("a", mode="single")["numbers"] == one
+
+
+def test_a_grid_costs_one_question_and_wrong_pictures_are_asked_for_next(session, truth):
+    play(session, truth, 20)
+    question = next(q for q in (session.next_question(f"tab{k}", mode="grid") for k in range(4)) if q["kind"] == "grid")
+    assert 4 <= len(question["numbers"]) <= 20
+    before = session.state.n_questions
+    wrong = question["numbers"][:1]
+    content = {"answer": "label", "class": question["class"], "via": "grid", "seen": session.state.n}
+    session.answer("a", content, question["numbers"][1:], wrong)
+    settled(session)
+    assert session.state.n_questions == before + 1
+    following = [session.next_question(f"new{k}", mode="grid")["numbers"] for k in range(2)]
+    assert wrong in following  # the other one may be an audit
+    guesses = session.guesses(wrong[0])
+    assert all(guess["class"] != question["class"] or guess["p"] == 0 for guess in guesses)
+
+
+def test_undo_takes_an_answer_back_and_redo_gives_it_again(session):
+    give(session, 3, "cat")
+    via, pictures = session.undo("a")
+    assert (via, pictures) == ("queue", [3])
+    assert session.state.answers == {}
+    session.undo("a", is_redo=True)
+    assert session.state.target(session.photos[3].name) == 0
+    with pytest.raises(InputError, match="nothing to redo"):
+        session.undo("a", is_redo=True)
+
+
+def test_undo_is_each_person_s_own(session):
+    give(session, 3, "cat", by="a")
+    give(session, 4, "cat", by="b")
+    assert session.undo("a")[1] == [3]
+
+
+def test_class_names_that_differ_in_case_are_one_class(session):
+    assert session.new_class("a", "Koala") == session.new_class("b", " koala ")
+    assert len(session.state.classes) == 1
+
+
+@pytest.mark.parametrize("name", ["", "  ", "None", "none of these", "x" * 81, "a\u202eb", "a\x00b"])
+def test_names_that_no_class_may_have_are_refused(session, name):
+    with pytest.raises(InputError):
+        session.new_class("a", name)
+
+
+def test_none_of_these_is_no_class_and_is_written_as_such(session, truth, tmp_path):
+    play(session, truth, 15)
+    number = next(k for k in range(N) if session.photos[k].name not in session.state.answers)
+    session.answer("a", {"answer": "none", "via": "queue", "seen": session.state.n}, [number])
+    settled(session)
+    assert NONE_ID not in session.state.classes
+    write_outputs(session, tmp_path / "run", title="photos", started_at=0.0)
+    lines = (tmp_path / "run" / "labels.csv").read_text().splitlines()
+    line = next(line for line in lines if line.startswith(session.photos[number].name))
+    assert line.split(",")[1] == "none"
+
+
+def test_everything_is_written_and_can_be_read_by_other_commands(session, truth, tmp_path):
+    from laplacenet.labeling.result import load_labeling
+
+    play(session, truth, 15)
+    written = write_outputs(session, tmp_path / "run", title="photos", started_at=0.0)
+    labeling = load_labeling(tmp_path / "run")
+    assert written["n_labels"] == len(labeling) == N
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+    given = {name for name in session.state.answers if session.state.target(name) is not None}
+    assert {name for name, is_given in zip(labeling.names, labeling.is_given, strict=True) if is_given} == given
+
+
+def test_nothing_is_written_before_the_first_label(session, tmp_path):
+    with pytest.raises(InputError, match="no picture has been labeled"):
+        write_outputs(session, tmp_path / "run", title="photos", started_at=0.0)
+
+
+def test_labels_from_a_file_join_the_journal_once(session, truth, photos, tmp_path):
+    names = list(truth)[:5]
+    list_file = tmp_path / "labels.csv"
+    list_file.write_text("path,label\n" + "".join(f"{name},{truth[name]}\n" for name in names))
+    assert join_labels(session, list_file, photos) == 5
+    assert join_labels(session, list_file, photos) == 0
+    assert [session.state.classes[session.state.target(name)] for name in names] == [truth[name] for name in names]
+
+
+def test_a_restart_gives_the_same_state(session, truth, photos, tmp_path):
+    play(session, truth, 12)
+    again = open_session(photos, tmp_path / "run")
+    assert again.state == session.state
+    again.journal.close()
+
+
+def test_merging_classes_moves_their_pictures(session):
+    give(session, 1, "cat")
+    give(session, 2, "kitten")
+    session.merge("a", 1, 0)
+    settled(session)
+    assert session.state.target(session.photos[2].name) == 0
+    assert [one["name"] for one in views.summary(session)["classes"]] == ["cat"]
+    session.undo("a")
+    assert session.state.target(session.photos[2].name) == 1
+
+
+def test_a_class_with_pictures_is_not_removed(session):
+    give(session, 1, "cat")
+    with pytest.raises(InputError, match="merge it"):
+        session.remove("a", 0)
+    empty = session.new_class("a", "dog")
+    session.remove("a", empty)
+    assert list(session.state.classes.values()) == ["cat"]
+    assert session.new_class("a", "bird") == 2, "the number of a removed class stays taken"
+
+
+def test_a_wrong_answer_amid_many_right_ones_is_a_suspect(session, truth):
+    for number, photo in enumerate(session.photos[:30]):
+        give(session, number, truth[photo.name])
+    wrong = next(k for k in range(30) if truth[session.photos[k].name] == "red")
+    give(session, wrong, "green")
+    settled(session)
+    assert wrong in views.suspects(session, session.live.current)
+
+
+def test_deleted_and_changed_photos_are_marked(session, photos):
+    session.photos[0].file.path.unlink()
+    session.photos[1].file.path.write_bytes(session.photos[2].file.path.read_bytes() + b" ")
+    assert views.picture(session, 0)["status"] == "gone"
+    assert views.picture(session, 1)["status"] == "changed"
+    assert views.picture(session, 2)["status"] == "ok"
+
+
+def test_files_that_are_no_pictures_are_set_aside(photos, tmp_path):
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    session = open_session(photos, tmp_path / "run")
+    session.start()
+    try:
+        settled(session)
+        assert views.summary(session)["unreadable"] == 1
+        assert len(session.live.current.embedded) == N
+    finally:
+        session.close()
+
+
+def test_there_is_a_question_before_anything_is_embedded(photos, tmp_path):
+    import threading
+
+    may_go_on = threading.Event()
+
+    def slow(paths):
+        may_go_on.wait(60)
+        yield from color_embedder(paths)
+
+    session = open_session(photos, tmp_path / "run", embedder=slow)
+    session.start()
+    try:
+        question = session.next_question("a", mode="single")
+        assert question["kind"] == "single"
+        give(session, question["numbers"][0], "red", via=question["via"])
+        may_go_on.set()
+        wait_until(lambda: session.live.current is not None)
+    finally:
+        may_go_on.set()
+        session.close()
+
+
+# Propagation
+
+
+def embedded_blobs(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(0, 1, (3, 8))
+    truth = rng.integers(0, 3, n)
+    vectors = centers[truth] + rng.normal(0, 0.6, (n, 8))
+    return join(torch.arange(n), torch.from_numpy(vectors).float()), torch.from_numpy(truth)
+
+
+def test_the_classifier_is_scikit_learns_logistic_regression():
+    embedded, truth = embedded_blobs()
+    X, y = 8 * embedded.points[:60], truth[:60]
+    weights = fit_softmax(X, y, torch.zeros(9, 3))
+    reference = LogisticRegression(C=1.0, tol=1e-8, max_iter=5000).fit(X.numpy(), y.numpy())
+    ours = (X @ weights[:-1] + weights[-1]).softmax(1).numpy()
+    assert np.abs(ours - reference.predict_proba(X.numpy())).max() < 0.01
+
+
+def test_a_warm_start_ends_where_a_cold_one_does():
+    embedded, truth = embedded_blobs()
+    y = torch.full((150,), -1)
+    warm = Propagation(embedded)
+    for row in range(20):
+        y[row] = truth[row]
+        columns = sorted(set(y[y >= 0].tolist()))
+        places = {label: place for place, label in enumerate(columns)}
+        placed = torch.tensor([places.get(int(label), -1) for label in y])
+        scores = warm.scores(placed, columns)
+    cold = Propagation(embedded).scores(placed, columns)
+    assert float((scores - cold).abs().max()) < 0.05
+    assert torch.equal(scores.argmax(1), cold.argmax(1))
+
+
+def test_diffusion_solves_its_linear_system():
+    embedded, _ = embedded_blobs(60)
+    seeds = torch.rand(60, 3)
+    F = Propagation(embedded)._diffuse(seeds, [0, 1, 2])
+    exact = torch.linalg.solve(torch.eye(60) - GAMMA * embedded.W_normalized.to_dense(), (1 - GAMMA) * seeds)
+    assert torch.allclose(F, exact, atol=5e-3)
