@@ -332,6 +332,16 @@ def fit_temperature(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarra
     return float(np.exp(found.x))
 
 
+def fit_temperature_to(logits: Float64[np.ndarray, "m C"], scores: Float64[np.ndarray, "m C"]) -> float:
+    """The temperature at which these logits say most nearly what the scores say, by cross-entropy."""
+
+    def loss(log_temperature: float) -> float:
+        return -float((scores * log_softmax(logits / np.exp(log_temperature), axis=1)).sum(axis=1).mean())
+
+    found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
+    return float(np.exp(found.x))
+
+
 def log_loss(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"]) -> float:
     return -float(log_softmax(logits, axis=1)[np.arange(len(classes)), classes].mean())
 

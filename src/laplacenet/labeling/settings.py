@@ -28,6 +28,8 @@ class CollectionConfig:
     """What is labeled: `pictures` is a folder or a file of arrays, `labels` are files of labels, `test` a test set.
 
     `size` is the side in pixels that pictures of a folder are resized to. `strict` refuses files that cannot be read.
+    `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
+    its weights, None for its usual ones.
     """
 
     pictures: str = ""
@@ -35,6 +37,8 @@ class CollectionConfig:
     test: str | None = None
     size: int | None = None
     strict: bool = False
+    features: str = "scratch"
+    weights: str | None = None
 
 
 @dataclass(frozen=True)
