@@ -9,6 +9,8 @@ from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
+AUTO, SCRATCH = "auto", "scratch"
+"""Features: what is installed, or a network that is trained on these pictures alone."""
 MOST_THREADS = 1024
 
 
@@ -37,7 +39,7 @@ class CollectionConfig:
     test: str | None = None
     size: int | None = None
     strict: bool = False
-    features: str = "scratch"
+    features: str = SCRATCH
     weights: str | None = None
 
 
