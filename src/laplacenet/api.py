@@ -224,6 +224,7 @@ def label(
     saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
+        require_kind(folder)
         return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
     named = [labels] if isinstance(labels, str | Path) else list(labels or ())
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
@@ -398,15 +399,23 @@ def require_prior(prior: str | Sequence[float]) -> None:
         raise InputError(f"--prior {prior}: choose {', '.join(PRIORS)} or give a positive number for each class")
 
 
+def require_kind(folder: RunFolder) -> None:
+    """Refuse to resume the run of another command that labels."""
+    content = folder.read(EXPERIMENT)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in ("labeling", None):
+        raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
+
+
 def require_labeling(path: PathLike) -> Path:
     """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
-    if (Path(path) / "labeling.json").is_file():
+    if (Path(path) / "labeling.json").exists():
         return Path(path)
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
     content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != "labeling":
+    if not isinstance(content, dict) or "kind" not in content:
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"

@@ -12,7 +12,7 @@ from laplacenet.labeling.inputs import InputRecord, input_changes
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
 from laplacenet.labeling.result import SUMMARY, read_labeling_file
-from laplacenet.labeling.settings import KIND, LabelingSettings
+from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.labeling.stage_plan import SHARES, StagePlan, measure_threads, reporting_s, steps_within, threads_to_try
 from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models import require_fit
@@ -39,8 +39,9 @@ def record_inputs(job: Job, folder: RunFolder, execution: Execution) -> None:
 
 
 def read_settings(folder: RunFolder) -> LabelingSettings:
+    """Of a run of label, or of another command that labels, whose `kind` says so."""
     content = folder.read(EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != KIND:
+    if not isinstance(content, dict) or "kind" not in content:
         raise InputError(f"{folder.path}: is no labeling; go on with laplacenet train --resume {folder.path}")
     return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))
 
