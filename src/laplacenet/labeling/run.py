@@ -13,7 +13,15 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
 from laplacenet.labeling.result import SUMMARY, read_labeling_file
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.labeling.stage_plan import SHARES, StagePlan, measure_threads, reporting_s, steps_within, threads_to_try
+from laplacenet.labeling.stage_plan import (
+    SHARES,
+    StagePlan,
+    hidden_folds,
+    measure_threads,
+    reporting_s,
+    steps_within,
+    threads_to_try,
+)
 from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models import require_fit
 from laplacenet.runtime import InputError, NullMonitor, RunFolder, provenance
@@ -22,6 +30,8 @@ from laplacenet.runtime.settings import from_json, to_json
 from laplacenet.training import Execution
 
 DEFAULT_LIMIT_S = 240.0
+PASSES_PER_STAGE = 2
+"""Labelings of all rows that a short stage makes: before its first epoch and at its end."""
 
 
 def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
@@ -55,6 +65,11 @@ def require_same_inputs(job: Job, folder: RunFolder) -> None:
         )
 
 
+def full_plan(context: LabelingContext) -> StagePlan:
+    job = context.job
+    return StagePlan(context, hidden_folds(job.given, seed=job.settings.seed))
+
+
 def input_changes_of(job: Job, folder: RunFolder) -> str | None:
     """How the inputs differ from those that the run began with, in words."""
     return input_changes(folder.read_sealed(PROVENANCE).get("data"), job, source=str(folder.path / PROVENANCE))
@@ -70,9 +85,14 @@ def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]
         steps = settings.time.steps or settings.train.steps
         settings = replace(settings, threads=settings.threads or torch.get_num_threads())
         return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), None
-    threads, step_s = measure_threads(context, [settings.threads] if settings.threads else threads_to_try(context))
+    numbers = [settings.threads] if settings.threads else threads_to_try(context)
+    threads, step_s, pass_s = measure_threads(context, numbers)
     settings = replace(settings, threads=threads)
+    context = with_settings(context, settings)
     left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows))
+    passes_s = len(full_plan(context).names) * PASSES_PER_STAGE * pass_s
+    if settings.time.suspects and passes_s > left_s / 2 and not context.path("").exists():
+        settings = replace(settings, time=replace(settings.time, suspects=False))  # the labels themselves come first
     steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
     return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), step_s
 
