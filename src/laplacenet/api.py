@@ -152,7 +152,6 @@ class LabelingRun:
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
-        from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
         from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.models import load_model
@@ -161,12 +160,8 @@ class LabelingRun:
         sources = sources_of(paths)
         if holds_graph_model(self.path):
             return list(graph_predictions(load_graph_model(self.path), sources, monitor=monitor))
-        if holds_feature_model(self.path):
-            head = load_feature_model(self.path)
-            found = feature_predictions(head, sources, device=choose_device(device), monitor=monitor)
-        else:
-            network, description = load_model(self.path)
-            found = predictions(network.to(choose_device(device)), description, sources, monitor=monitor)
+        network, description = load_model(self.path)
+        found = predictions(network.to(choose_device(device)), description, sources, monitor=monitor)
         return [one for one in found if not isinstance(one, Skipped)]
 
     def evaluate(self, truth: PathLike) -> "Evaluation":
@@ -190,8 +185,6 @@ def label(
     out: PathLike | None = None,
     time_limit: str | float | None = None,
     test: PathLike | None = None,
-    features: str = "auto",
-    weights: PathLike | None = None,
     size: int | None = None,
     model: str | None = None,
     flip: bool = True,
@@ -212,9 +205,7 @@ def label(
 
     `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
     without, sub-folders are the classes. `time_limit` ("15m", or seconds) is for everything, four minutes unless
-    given; `steps` are the training steps of the first network and override it. `features` is the pretrained network
-    that looks at the pictures ("lite0", "timm:NAME", "FILE.onnx"), or "scratch" to train one on these pictures alone;
-    "auto" is lite0 where it is installed, unless an option of training is given. `settings` are texts such as
+    given; `steps` are the training steps of the first network and override it. `settings` are texts such as
     "graph.k=20". `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies.
 
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
@@ -231,9 +222,6 @@ def label(
     require_numbers(size=size, steps=steps, batch_size=batch_size)
     require_prior(prior)
     require_free(out, [path, *files, truth], overwrite=overwrite)
-    trains = not flip or any(option is not None for option in (steps, model, size, batch_size))
-    if weights is not None:
-        require_exists(Path(weights), what="--weights")
     session = new_session(device, saves_every_s, progress)
     from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
 
@@ -242,13 +230,7 @@ def label(
         seed=seed,
         prior=prior if isinstance(prior, str) else ",".join(map(str, prior)),
         collection=CollectionConfig(
-            pictures=located(path),
-            labels=tuple(map(located, files)),
-            test=None if truth is None else located(truth),
-            size=size,
-            strict=strict,
-            features="scratch" if features == "auto" and trains else features,
-            weights=None if weights is None else located(Path(weights)),
+            located(path), tuple(map(located, files)), None if truth is None else located(truth), size, strict
         ),
         time=TimeConfig(limit_s, steps, suspects),
     )
@@ -256,32 +238,6 @@ def label(
     inputs = [path, *files, *([] if truth is None else [truth])]
     folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=inputs, overwrite=overwrite)
     return finish(sessions().start(asked, texts, folder_of, session))
-
-
-@dataclass(frozen=True, eq=False)
-class Embedded:
-    """A vector for each picture that could be read; `skipped` are the others."""
-
-    paths: tuple[str, ...]
-    vectors: "np.ndarray[Any, Any]"
-    skipped: tuple[str, ...]
-
-
-def embed(
-    pictures: PathLike, *, features: str = "lite0", weights: PathLike | None = None, device: str = "auto"
-) -> Embedded:
-    """The pictures of a folder as vectors of a pretrained network; those seen before come from the cache."""
-    require_exists(Path(pictures), what="pictures")
-    from laplacenet.data import VectorSet
-    from laplacenet.models.features import load_features
-    from laplacenet.models.features.cache import cache_folder
-    from laplacenet.models.features.folder import FolderReading, embed_folder
-    from laplacenet.runtime import choose_device
-
-    network = load_features(features, weights=None if weights is None else Path(weights), device=choose_device(device))
-    found = embed_folder(Path(pictures), network, FolderReading(cache=cache_folder()))
-    assert isinstance(found.rows, VectorSet)
-    return Embedded(found.names, found.rows.vectors.numpy(), tuple(str(file.path) for file in found.skipped))
 
 
 def finish(end: "SessionEnd") -> LabelingRun:

@@ -26,13 +26,12 @@ def export(
     probabilities of the classes, whose names are in the file's metadata. ONNX needs the extra `export`.
 
     \b
-    Examples:
+    Example:
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
-    from laplacenet.labeling.feature_model import holds_feature_model, load_feature_model, whole_network
     from laplacenet.labeling.graph_model import holds_graph_model
-    from laplacenet.models import ModelConfig, ModelDescription, load_model
+    from laplacenet.models import load_model
     from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder
 
@@ -45,14 +44,8 @@ def export(
         raise InputError(f"--out {out}: cannot be written (there is no folder {out.parent})")
     if holds_graph_model(path):
         raise InputError(f"{run}: labeled embeddings by a graph; there is no network to export, use laplacenet predict")
-    if holds_feature_model(path):
-        head = load_feature_model(path)
-        network, shape_of, statistics = whole_network(head)
-        description = ModelDescription(ModelConfig(), shape_of, head.class_names, statistics, head.temperature)
-        difference = export_model(network, description, out, form=form, name=head.features)
-    else:
-        network, description = load_model(path)
-        difference = export_model(network, description, out, form=form)
+    network, description = load_model(path)
+    difference = export_model(network, description, out, form=form)
     shape = "×".join(map(str, description.input_shape))
     typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
     typer.echo(f"checked  it agrees with the run's network (largest difference {difference:.1g})")

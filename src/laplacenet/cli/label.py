@@ -50,15 +50,6 @@ Test = Annotated[
     Path | None,
     typer.Option(callback=existing, help="True labels to test with: a folder, an array file, or a label file."),
 ]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The pretrained network that looks at the pictures: lite0, timm:NAME or FILE.onnx; or scratch, to train"
-        " one on these pictures alone.  [default: lite0 if it is installed and no option of training is given]",
-    ),
-]
-Weights = Annotated[Path | None, typer.Option(callback=existing, help="A file of weights for --features.")]
 Size = Annotated[int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")]
 NoFlip = Annotated[bool, typer.Option("--no-flip", help="Do not mirror pictures: a mirror image may be another class.")]
 Steps = Annotated[
@@ -85,8 +76,6 @@ def label(
     out: Out = None,
     time_limit: Time = None,
     test: Test = None,
-    features: Features = None,
-    weights: Weights = None,
     size: Size = None,
     model: Model = None,
     no_flip: NoFlip = False,
@@ -118,15 +107,7 @@ def label(
 
     if resume is not None:
         fresh: dict[str, object] = {"pictures": pictures, "--labels": labels, "--out": out, "--test": test}
-        fresh |= {
-            "--features": features,
-            "--weights": weights,
-            "--size": size,
-            "--model": model,
-            "--no-flip": no_flip,
-            "--steps": steps,
-            "--batch": batch,
-        }
+        fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
         fresh |= {"--prior": prior, "--no-suspects": no_suspects, "--set": settings, "--seed": seed}
         refuse_beside_resume(fresh | {"--strict": strict, "--overwrite": overwrite})
     try:
@@ -136,8 +117,6 @@ def label(
             out=out,
             time_limit=time_limit,
             test=test,
-            features=features or "auto",
-            weights=weights,
             size=size,
             model=model,
             flip=not no_flip,

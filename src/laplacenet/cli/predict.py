@@ -69,14 +69,10 @@ def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, or where it labeled embeddings its graph, ready to be asked."""
-    from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
     from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
 
-    if holds_feature_model(run):
-        head = load_feature_model(run)
-        return lambda sources, monitor: feature_predictions(head, sources, device=device, monitor=monitor)
     if holds_graph_model(run):
         model = load_graph_model(run)
         return lambda sources, monitor: graph_predictions(model, sources, monitor=monitor)

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from signal import Signals
 
 import torch
@@ -15,7 +14,6 @@ from laplacenet.data.names import in_one_line
 from laplacenet.labeling.choosing import chosen_size, settings_for
 from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
-from laplacenet.labeling.features import feature_choices, features_of, read_feature_job, run_on_features
 from laplacenet.labeling.job import Job, read_job
 from laplacenet.labeling.pictures import StageProgress
 from laplacenet.labeling.run import (
@@ -28,14 +26,11 @@ from laplacenet.labeling.run import (
     require_same_inputs,
     require_trainable,
 )
-from laplacenet.labeling.settings import AUTO, SCRATCH, CollectionConfig, LabelingSettings
+from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.labeling.stage_plan import use_threads
 from laplacenet.labeling.stages import LabelingContext
-from laplacenet.models.features import installed_lite
-from laplacenet.runtime import InputError, Interruption, Monitor, NullMonitor, RunFolder
+from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
 from laplacenet.training import Execution
-
-DEFAULT_FEATURES = "lite0"
 
 
 class Progress:
@@ -67,12 +62,8 @@ class LabelingSession:
     started_at: float
 
     def read(self, settings: LabelingSettings) -> Job:
-        """The inputs; pictures as a pretrained network sees them, if the settings name one."""
-        network = None
-        if settings.collection.features != SCRATCH:
-            network = features_of(settings, self.execution.device)
         with self.progress.reading(settings.collection.pictures) as monitor:
-            return read_job(settings, monitor) if network is None else read_feature_job(settings, network, monitor)
+            return read_job(settings, monitor)
 
 
 @dataclass(frozen=True)
@@ -92,10 +83,8 @@ def start(
 
     `new_folder` makes the run folder; it is called when all that can be refused has been.
     """
-    collection = replace(settings.collection, features=choose_features(settings.collection))
-    if collection.features == SCRATCH:
-        collection = replace(collection, size=chosen_size(collection, session.execution.device))
-    job = session.read(replace(settings, collection=collection))
+    size = chosen_size(settings.collection, session.execution.device)
+    job = session.read(replace(settings, collection=replace(settings.collection, size=size)))
     settings = settings_for(job, texts, session.execution.device)
     if job.are_pictures and settings.time.limit_s is None and settings.time.steps is None:
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
@@ -125,27 +114,11 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
 
 
 def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
-    """Label embeddings, or what a pretrained network makes of pictures: seconds, and always from the start."""
+    """Label embeddings: seconds, and always from the start."""
     begin(job, folder, session.execution)
-    if job.settings.collection.features == SCRATCH:
-        session.progress.chose(graph_choices(job))
-        run_on_embeddings(job, folder, execution=session.execution, started_at=session.started_at)
-        return SessionEnd(folder)
-    network = features_of(job.settings, session.execution.device)
-    session.progress.chose(feature_choices(job, network))
-    run_on_features(job, folder, network, execution=session.execution, started_at=session.started_at)
+    session.progress.chose(graph_choices(job))
+    run_on_embeddings(job, folder, execution=session.execution, started_at=session.started_at)
     return SessionEnd(folder)
-
-
-def choose_features(collection: CollectionConfig) -> str:
-    """The pretrained network for a folder of pictures: the one asked for; by itself, the one whose weights are
-    installed, or none."""
-    is_folder = Path(collection.pictures).is_dir()
-    if collection.features != AUTO:
-        if collection.features != SCRATCH and not is_folder:
-            raise InputError(f"--features {collection.features}: is for a folder of pictures; leave it out")
-        return collection.features
-    return DEFAULT_FEATURES if is_folder and DEFAULT_FEATURES in installed_lite() else SCRATCH
 
 
 def train_pictures(job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool) -> SessionEnd:

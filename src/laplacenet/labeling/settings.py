@@ -9,8 +9,6 @@ from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
-AUTO, SCRATCH = "auto", "scratch"
-"""Features: what is installed, or a network that is trained on these pictures alone."""
 MOST_THREADS = 1024
 
 
@@ -39,7 +37,7 @@ class CollectionConfig:
     test: str | None = None
     size: int | None = None
     strict: bool = False
-    features: str = SCRATCH
+    features: str = "scratch"
     weights: str | None = None
 
 

@@ -58,14 +58,11 @@ class Deployed(nn.Module):
         return (logits / self.temperature).softmax(dim=1)
 
 
-def export_model(
-    network: Network, description: ModelDescription, out: Path, *, form: str, name: str | None = None
-) -> float:
+def export_model(network: Network, description: ModelDescription, out: Path, *, form: str) -> float:
     """Write the model in this form and ask it the same as the network; gives the largest difference of a probability.
 
-    Nothing is left at `out` unless they agree. `name` is that of a network that no description builds.
+    Nothing is left at `out` unless they agree.
     """
-    known = metadata(description, name or description.model.name)
     if form not in FORMATS:
         raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
     if len(description.input_shape) != 3 or description.statistics is None:
@@ -73,7 +70,7 @@ def export_model(
     if form == "onnx":
         require_onnx()
     deployed = Deployed(network.cpu().eval(), description).eval()
-    content = (onnx_bytes if form == "onnx" else torch_export_bytes)(deployed, description.input_shape, known)
+    content = onnx_bytes(deployed, description) if form == "onnx" else torch_export_bytes(deployed, description)
     judge = onnx_judge(content) if form == "onnx" else torch_export_judge(content)
     difference = largest_difference(judge, network, description)
     if not difference <= TOLERANCE:
@@ -87,11 +84,11 @@ def require_onnx() -> None:
         raise InputError(f"--format onnx needs the extra `export` ({', '.join(NEEDED_FOR_ONNX)}); or use torch-export")
 
 
-def metadata(description: ModelDescription, name: str) -> dict[str, Any]:
+def metadata(description: ModelDescription) -> dict[str, Any]:
     """What a user of the file must know."""
     return {
         "made by": f"laplacenet {laplacenet.__version__}",
-        "model": name,
+        "model": description.model.name,
         "input": "images: uint8, (n, channels, height, width), RGB or grey, not normalized",
         "input_shape": list(description.input_shape),
         "output": "probabilities: float32, (n, classes), calibrated",
@@ -109,11 +106,11 @@ def traced(deployed: Deployed, shape: tuple[int, ...]) -> torch.export.ExportedP
         return torch.export.export(deployed, (samples(shape, 2),), dynamic_shapes={"images": {0: batch}})
 
 
-def torch_export_bytes(deployed: Deployed, shape: tuple[int, ...], known: dict[str, Any]) -> bytes:
+def torch_export_bytes(deployed: Deployed, description: ModelDescription) -> bytes:
     buffer = io.BytesIO()
-    program = traced(deployed, shape)
+    program = traced(deployed, description.input_shape)
     with quiet():
-        torch.export.save(program, buffer, extra_files={METADATA: json.dumps(known)})
+        torch.export.save(program, buffer, extra_files={METADATA: json.dumps(metadata(description))})
     return buffer.getvalue()
 
 
@@ -123,18 +120,20 @@ def torch_export_judge(content: bytes) -> Judge:
     return lambda images: module(images).detach()
 
 
-def onnx_bytes(deployed: Deployed, shape: tuple[int, ...], known: dict[str, Any]) -> bytes:
+def onnx_bytes(deployed: Deployed, description: ModelDescription) -> bytes:
     with quiet():
         program = torch.onnx.export(
-            traced(deployed, shape),
+            traced(deployed, description.input_shape),
             input_names=["images"],
             output_names=["probabilities"],
             dynamo=True,
             verbose=False,
         )
     assert program is not None
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in known.items()}
-    program.model.metadata_props.update(texts)
+    known = {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata(description).items()
+    }
+    program.model.metadata_props.update(known)
     return bytes(program.model_proto.SerializeToString())
 
 
