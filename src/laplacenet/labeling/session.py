@@ -12,7 +12,7 @@ import torch
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
 from laplacenet.labeling.choosing import chosen_size, settings_for
-from laplacenet.labeling.choosing_features import choose_features
+from laplacenet.labeling.choosing_features import FeatureChoice, choose_features
 from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
 from laplacenet.labeling.features import feature_choices, features_of, read_feature_job, run_on_features
@@ -89,10 +89,8 @@ def start(
     with session.progress.reading(settings.collection.pictures) as monitor:
         choice = choose_features(settings, device=session.execution.device, monitor=monitor)
     settings = choice.settings
-    if choice.why:
-        session.progress.chose(choice.why)
     if settings.collection.features != SCRATCH:
-        return start_with_features(settings, texts, new_folder, session)
+        return start_with_features(choice, texts, new_folder, session)
     size = chosen_size(settings.collection, session.execution.device)
     job = session.read(replace(settings, collection=replace(settings.collection, size=size)))
     settings = settings_for(job, texts, session.execution.device)
@@ -104,14 +102,17 @@ def start(
     folder = new_folder()
     for note in notes_on(job):
         session.progress.warn(note)
+    if choice.why:
+        session.progress.chose(choice.why)
     with folder.locked():
         return train_pictures(job, folder, session, is_new=True) if job.are_pictures else spread(job, folder, session)
 
 
 def start_with_features(
-    settings: LabelingSettings, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
+    choice: FeatureChoice, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
 ) -> SessionEnd:
     """Label pictures that a pretrained network looks at."""
+    settings = choice.settings
     network = features_of(settings, session.execution.device)
     with session.progress.reading(settings.collection.pictures) as monitor:
         job = read_feature_job(settings, network, monitor)
@@ -120,13 +121,15 @@ def start_with_features(
     for note in notes_on(job):
         session.progress.warn(note)
     with folder.locked():
-        return label_by_features(job, folder, session, network)
+        return label_by_features(job, folder, session, network, why=choice.why)
 
 
-def label_by_features(job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork) -> SessionEnd:
+def label_by_features(
+    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork, *, why: tuple[str, ...] = ()
+) -> SessionEnd:
     """Seconds, and always from the start."""
     begin(job, folder, session.execution)
-    session.progress.chose(feature_choices(job, network))
+    session.progress.chose((*why, *feature_choices(job, network)))
     run_on_features(job, folder, network, execution=session.execution, started_at=session.started_at)
     return SessionEnd(folder)
 
