@@ -213,7 +213,7 @@ class Guide:
     def ask(self, seen: Int[Tensor, " n"]) -> _Answer:
         """What these of the given labels, and no others, make of every point."""
         is_seen = (seen[self.labeled] >= 0).cpu().numpy()
-        # never from the solution for other labels: where few labels are separable it is one here too, hidden ones and all
+        # not from the solution for more labels: separable ones are fitted by it already, the hidden ones among them
         model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=None)
         classifier = self.classifier(model)
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
