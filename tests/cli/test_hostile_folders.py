@@ -60,7 +60,7 @@ def test_a_clean_folder_has_nothing_to_list(shell: Shell) -> None:
 def test_strict_stops_before_anything_is_written(shell: Shell) -> None:
     spoil(shell.folder / "photos")
     said = shell.fails("train", "photos", "--strict", "--out", "run", *TINY)
-    assert "3 files cannot be read, which --strict does not allow; the first, bright/pipe.png: a pipe" in said
+    assert "3 files cannot be read, and every file must be; the first, bright/pipe.png: a pipe" in said
     assert not (shell.folder / "run").exists()
 
 

@@ -201,3 +201,23 @@ def test_a_name_in_a_pickle_cannot_break_the_line() -> None:
     pickled = b"\x80\x04\x8c\x03o\ns\x8c\x06system\x93."
     with pytest.raises(InputError, match=r"here: refused, its pickle asks for o\\ns\.system"):
         read_array_pickle(pickled, where="here")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_more_rows_than_memory_can_hold_are_refused_before_anything_is_made_of_them(
+    tmp_path: Path, save: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "x.npz", embeddings=np.zeros((100_000, 1), np.uint8), labels=np.zeros(100_000, np.uint8))
+    monkeypatch.setattr("laplacenet.data.arrays.free_memory", lambda: 10**8)
+    monkeypatch.setattr("laplacenet.data.arrays.finite_vectors", pytest.fail)
+    monkeypatch.setattr("laplacenet.data.arrays.vector_labels", pytest.fail)
+    for read in (read_collection, load_dataset):
+        with pytest.raises(InputError, match=r"x\.npz: 100000 rows need at least 0\.1 GiB of memory, 0\.1 are free"):
+            read(tmp_path / "x.npz")
+
+
+def test_names_of_rows_are_made_only_when_asked_for(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", embeddings=np.zeros((5, 1)), labels=np.zeros(5))
+    collection = read_collection(tmp_path / "x.npz")
+    assert "names" not in vars(collection)
+    assert collection.names == ("row 0", "row 1", "row 2", "row 3", "row 4")

@@ -67,7 +67,7 @@ def test_every_name_of_the_paper_is_a_recipe() -> None:
 
 
 def test_an_unknown_column_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"table-8 has no cell 'cifar10/500'; choose one of cifar100/4000"):
+    with pytest.raises(InputError, match=r"table-8 has no column 'cifar10/500'; choose one of cifar100/4000"):
         find_recipe("table-8").cells_in("cifar10/500")
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from laplacenet.augment import normalized
 from laplacenet.data import ChannelStatistics, Skipped
 from laplacenet.labeling import predictions as module
-from laplacenet.labeling.predictions import Prediction, predictions, sources_of, told
+from laplacenet.labeling.predictions import Prediction, named_predictions, predictions, sources_of
 from laplacenet.models import ModelConfig, ModelDescription
 from laplacenet.runtime import InputError
 
@@ -101,5 +101,5 @@ def test_what_does_not_fit_is_refused_before_anything_is_judged(tmp_path: Path) 
 
 
 def test_with_one_class_the_margin_is_the_confidence() -> None:
-    (one,) = told(["x"], torch.ones(1, 1), ["only"])
+    (one,) = named_predictions(["x"], torch.ones(1, 1), ["only"])
     assert (one.label, one.confidence, one.margin) == ("only", 1.0, 1.0)

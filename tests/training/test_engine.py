@@ -343,7 +343,16 @@ def test_mean_teachers_loss_is_its_formula(pictures: ImageSet) -> None:
     assert float(method.loss(learner, batch)) == pytest.approx(float(supervised + 2.5 * agreement), rel=1e-5)
 
 
-@pytest.mark.parametrize(("name", "settings"), [("mean-teacher", {"consistency": 1.0}), ("fixmatch", {})])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("mean-teacher", {"consistency": 1.0}),
+        ("fixmatch", {}),
+        ("mixmatch", {"unlabeled_weight": 1.0}),
+        ("uda", {}),
+        ("freematch", {}),
+    ],
+)
 def test_the_judged_network_learns(pictures: ImageSet, name: str, settings: dict[str, float]) -> None:
     method = method_named(name, pictures, replace(TRAIN, steps=120))
     method = replace(method, config=replace(method.config, ema_decay=0.95, **settings))

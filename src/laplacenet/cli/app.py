@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 import laplacenet
 from laplacenet.cli.bench import bench
+from laplacenet.cli.compare import compare
 from laplacenet.cli.data import data
 from laplacenet.cli.demo import demo
 from laplacenet.cli.embed import embed
@@ -47,7 +48,7 @@ NO_USABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 COMMANDS = {
     "Try it": (demo,),
     "Label your own pictures": (review, label, embed, next_to_label, predict, export),
-    "Train and evaluate": (train, methods, evaluate, data),
+    "Train and evaluate": (train, methods, compare, evaluate, data),
     "Reproduce the paper": (reproduce, report, bench),
 }
 """In the order of the help."""

@@ -110,7 +110,7 @@ def _loaded(path: Path, width: int, height: int, should_stop: Stop | None = None
         with _alone if is_large else contextlib.nullcontext():
             image.load()
             if _n_pixels(image.size) > LARGE_PIXELS:
-                yield _reduced(image, width, height)
+                yield _reduced(image, width, height, should_stop)
             else:
                 yield to_rgb(_upright(image))
 
@@ -129,7 +129,7 @@ def _n_pixels(size: tuple[int, int]) -> int:
     return size[0] * size[1]
 
 
-def _reduced(image: Image.Image, width: int, height: int) -> Image.Image:
+def _reduced(image: Image.Image, width: int, height: int, should_stop: Stop | None) -> Image.Image:
     """A large picture in RGB and upright, at a fraction of its size: strip by strip, so that it is never held twice.
 
     What does not fill a square of the fraction is cut off at the edges.
@@ -140,6 +140,8 @@ def _reduced(image: Image.Image, width: int, height: int) -> Image.Image:
     right, bottom = left + small.width * factor, top + small.height * factor
     n_rows = max(1, LARGE_PIXELS // 8 // image.width // factor) * factor
     for start in range(top, bottom, n_rows):
+        if should_stop is not None and should_stop():
+            raise KeyboardInterrupt
         strip = to_rgb(image.crop((left, start, right, min(start + n_rows, bottom))))
         small.paste(strip.reduce(factor) if factor > 1 else strip, (0, (start - top) // factor))
     with contextlib.suppress(Exception):  # what the camera wrote beside the picture may be damaged

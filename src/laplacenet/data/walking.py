@@ -11,7 +11,7 @@ from laplacenet.data.dataset import Skipped
 from laplacenet.data.decoding import SUFFIXES
 from laplacenet.data.files import KINDS, reason_of
 from laplacenet.data.names import in_one_line, writable
-from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.runtime.run_folder import is_run_folder
 
 # files that people and systems keep beside pictures; anything else that is no picture is reported as skipped
 COMPANION_SUFFIXES = (
@@ -80,7 +80,7 @@ class _Walk:
         self.seen.add(identity)
         with os.scandir(path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
-        if name and any(entry.name == EXPERIMENT for entry in entries):
+        if name and is_run_folder(path):
             return
         for entry in entries:
             if not entry.name.startswith(PASSED_OVER):

@@ -21,7 +21,7 @@ from laplacenet.data import ChannelStatistics, Skipped
 from laplacenet.graph.guided import fit_temperature_to
 from laplacenet.graph.logistic import fit_logistic
 from laplacenet.graph.pseudo_labels import unit_rows
-from laplacenet.labeling.predictions import Prediction, Source, told
+from laplacenet.labeling.predictions import Prediction, Source, named_predictions
 from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
@@ -155,7 +155,7 @@ def feature_predictions(
                 yield Skipped(some[position].name, reason)
             if found.kept:
                 names = [some[position].name for position in found.kept]
-                yield from told(names, model.probabilities(found.vectors), model.class_names)
+                yield from named_predictions(names, model.probabilities(found.vectors), model.class_names)
 
 
 class CenteredTrunk(nn.Module):

@@ -15,7 +15,7 @@ from laplacenet.data import VectorSet
 from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.evidence import graph_evidence
-from laplacenet.labeling.predictions import Prediction, Source, row_names, told
+from laplacenet.labeling.predictions import Prediction, Source, named_predictions, row_names
 from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
 from laplacenet.runtime import (
     InputError,
@@ -106,7 +106,7 @@ def graph_predictions(
             some = names[start : start + BLOCK]
             probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
             (monitor or NullMonitor()).advance(len(some))
-            yield from told(some, probabilities, model.class_names)
+            yield from named_predictions(some, probabilities, model.class_names)
 
 
 def vectors(source: Source) -> VectorSet:

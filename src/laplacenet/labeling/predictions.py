@@ -70,10 +70,12 @@ def predictions(
             else:
                 names, images = found
                 scores = (inference.logits(images) / description.temperature).softmax(dim=1)
-                yield from told(names, scores, description.class_names)
+                yield from named_predictions(names, scores, description.class_names)
 
 
-def told(names: Sequence[str], scores: Float[Tensor, "n C"], class_names: Sequence[str]) -> Iterator[Prediction]:
+def named_predictions(
+    names: Sequence[str], scores: Float[Tensor, "n C"], class_names: Sequence[str]
+) -> Iterator[Prediction]:
     """Probabilities in words."""
     best, labels = scores.topk(min(2, len(class_names)), dim=1)
     margins = best[:, 0] - best[:, 1] if len(class_names) > 1 else best[:, 0]

@@ -228,3 +228,8 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether an earlier run wrote into the folder."""
+    return (path / EXPERIMENT).is_file()

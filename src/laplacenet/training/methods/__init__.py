@@ -8,10 +8,12 @@ from laplacenet.training.methods.dag import DAG
 from laplacenet.training.methods.dual_student import DualStudent
 from laplacenet.training.methods.fast_swa import FastSWA
 from laplacenet.training.methods.fixmatch import FixMatch
+from laplacenet.training.methods.freematch import FreeMatch
 from laplacenet.training.methods.ict import ICT
 from laplacenet.training.methods.laplacenet import LabelReport, LaplaceNet, LaplaceNetConfig
 from laplacenet.training.methods.lp import LP
 from laplacenet.training.methods.mean_teacher import MeanTeacher
+from laplacenet.training.methods.mixmatch import MixMatch
 from laplacenet.training.methods.mt_lp import MTLP
 from laplacenet.training.methods.network_labels import NetworkLabels
 from laplacenet.training.methods.pi_model import PiModel
@@ -19,6 +21,7 @@ from laplacenet.training.methods.sntg import SNTG
 from laplacenet.training.methods.supervised import Supervised
 from laplacenet.training.methods.temporal_ensembling import TemporalEnsembling
 from laplacenet.training.methods.tssdl import TSSDL
+from laplacenet.training.methods.uda import UDA
 from laplacenet.training.methods.vat import VAT
 
 METHODS: dict[str, type[BaseMethod]] = {
@@ -37,7 +40,10 @@ METHODS: dict[str, type[BaseMethod]] = {
     "dual-student": DualStudent,
     "tssdl": TSSDL,
     "dag": DAG,
+    "mixmatch": MixMatch,
+    "uda": UDA,
     "fixmatch": FixMatch,
+    "freematch": FreeMatch,
 }
 
 

@@ -1,0 +1,133 @@
+"""What `laplacenet compare` does: from its options to a comparison, and one run after another in the time there is."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from laplacenet.cli.session import read_task, resume_hint, show_epochs
+from laplacenet.cli.wording import percent
+from laplacenet.experiments import Experiment
+from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
+from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
+from laplacenet.runtime import InputError, RunFolder, provenance, write_json, write_whole
+
+TIME_IS_UP = 3  # the exit code: resumable
+TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options that say what is compared."""
+
+    methods: str
+    for_s: float | None
+    steps: int | None
+    n_seeds: int
+    tune_s: float | None
+    rates: str | None
+    held_out: int | None
+    finalists: int | None
+    settings: tuple[str, ...]
+    split_key: str | None
+
+
+def chosen_comparison(base: Experiment, request: Request) -> Comparison:
+    if (request.for_s is None) == (request.steps is None):
+        raise InputError("give either --for TIME or --steps N: equal minutes or equal steps")
+    if request.n_seeds < 1:
+        raise InputError(f"--seeds {request.n_seeds}: give at least one")
+    if request.split_key is not None and base.data.split_file is None:
+        raise InputError(f"--split-key {request.split_key} names an entry of a split file; give the file with --labels")
+    if request.steps is not None:
+        base = replace(base, train=replace(base.train, steps=request.steps))
+    return Comparison(
+        base=base,
+        methods=tuple(name.strip() for name in request.methods.split(",") if name.strip()),
+        for_s=request.for_s,
+        seeds=tuple(range(base.seed, base.seed + request.n_seeds)),
+        tuning=chosen_tuning(request),
+        finalists=request.finalists,
+        settings=request.settings,
+        split_key=request.split_key,
+    )
+
+
+def chosen_tuning(request: Request) -> Tuning | None:
+    parts = {"--tune": request.tune_s, "--rates": request.rates, "--held-out": request.held_out}
+    missing = [option for option, value in parts.items() if value is None]
+    if request.tune_s is None or request.rates is None or request.held_out is None:
+        if len(missing) < len(parts):
+            raise InputError(f"tuning needs --tune, --rates and --held-out; {' and '.join(missing)} not given")
+        return None
+    try:
+        rates = tuple(float(rate) for rate in request.rates.split(","))
+    except ValueError as error:
+        raise InputError(f"--rates {request.rates}: give numbers, such as 0.01,0.03,0.1") from error
+    return Tuning(request.tune_s, rates, request.held_out)
+
+
+def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
+    """One run after another; the table, picture and record are written anew after each of them."""
+    ends_at = None if limit_s is None else time.monotonic() + limit_s
+    bench.open()
+    first = bench.comparison.experiment(bench.comparison.methods[0], bench.comparison.seeds[0])
+    read_task(first, download=download)  # said while it lasts; data that cannot be read is refused before any run
+    while (run := bench.next_run()) is not None:
+        left_s = None if ends_at is None else ends_at - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            break
+        _work_on(bench, run, limit_s=left_s)
+        if not run.is_tuning:
+            write_reports(bench, record)
+    write_reports(bench, record)
+    show_table(bench)
+    if run is not None:
+        typer.echo("time is up; give the same command again to go on", err=True)
+        raise typer.Exit(TIME_IS_UP)
+
+
+def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
+    """One run up to its end, as far as time allows; an interruption ends the command."""
+    task, folder = bench.task(run), RunFolder(bench.folder / run.name)
+    with resume_hint(folder, "the same command"):
+        interruption = show_epochs(
+            lambda watch: bench.epochs(run, task, watch),
+            folder,
+            title=run.name,
+            n_steps=task.experiment.train.steps,
+            limit_s=limit_s,
+        )
+    if bench.is_done(run):
+        result = bench.result(run)
+        said = "diverged" if result.outcome is None else f"error {percent(result.outcome.test_error)}"
+        judged_on = " on held-out labels" if run.is_tuning else ""
+        typer.echo(f"{run.name}: {said}{judged_on}, {result.experiment.train.steps} steps in {result.train_s:.0f} s")
+    if interruption.signal is not None:
+        typer.echo("interrupted; give the same command again to go on", err=True)
+        raise typer.Exit(interruption.exit_code)
+
+
+def write_reports(bench: Workbench, record: Path | None) -> None:
+    results = bench.results()
+    if not results:
+        return
+    tuning = [bench.result(run) for run in bench.tuning_runs if bench.is_done(run)]
+    n_labeled = next((result.outcome.n_labeled for result in results if result.outcome is not None), None)
+    title = bench.comparison.base.name + ("" if n_labeled is None else f", {n_labeled} labels")
+    content = provenance(bench.execution.device) | comparison_record(bench.comparison, tuning, results)
+    draw_comparison(results, bench.folder / PICTURE, title=title)
+    write_whole(bench.folder / TABLE, markdown_table(results).encode())
+    write_json(record or bench.folder / RECORD, content)
+
+
+def show_table(bench: Workbench) -> None:
+    table = Table(*COLUMNS)
+    for row in table_rows(bench.results()):
+        table.add_row(*row)
+    console = Console()
+    console.print(table, markup=False) if console.is_terminal else Console(width=160).print(table, markup=False)
+    typer.echo(f"table, picture and record: {bench.folder}")

@@ -1,0 +1,115 @@
+"""How long a method's steps and label passes take here, and how many steps therefore fit a given time."""
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from laplacenet.experiments.task import Task
+from laplacenet.training import Execution, Run
+from laplacenet.training.loop import convolutions_chosen_by_trial, prepare
+from laplacenet.training.methods import BaseMethod
+from laplacenet.training.methods.epoch_labels import EpochLabels
+from laplacenet.training.methods.laplacenet import PseudoLabeling
+from laplacenet.training.step import BLOCK_STEPS, Stepper
+
+WARM_UP_STEPS = 3
+MEASURED_S = 1.0  # as long as steps are timed, if an epoch has as many
+MOST_BLOCKS = 4
+
+
+@dataclass(frozen=True)
+class PhaseTimes:
+    """Seconds of an epoch's label pass, of a step, and of capturing it; and how many steps an epoch has."""
+
+    label_s: float
+    step_s: float
+    capture_s: float
+    epoch_steps: int
+
+    def seconds(self, n_steps: int) -> float:
+        """Of this many steps in as many epochs as they need."""
+        return n_steps * self.step_s + -(-n_steps // self.epoch_steps) * self.label_s + (n_steps > 0) * self.capture_s
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """A method's phases: `first` for this share of all steps and at most `most_first_steps`, `main` from then on.
+
+    A method of one phase has no `first`.
+    """
+
+    main: PhaseTimes
+    first: PhaseTimes | None = None
+    first_share: float = 0.0
+    most_first_steps: int = 0
+
+    def seconds(self, n_steps: int) -> float:
+        n_first = 0 if self.first is None else min(self.most_first_steps, int(self.first_share * n_steps))
+        return self.main.seconds(n_steps - n_first) + (0.0 if self.first is None else self.first.seconds(n_first))
+
+    def steps_within(self, limit_s: float) -> int:
+        """The most steps that take no longer, by bisection; at least one."""
+        low, high = 1, 2
+        while self.seconds(high) <= limit_s and high < 10**9:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.seconds(middle) <= limit_s else (low, middle)
+        return low
+
+
+def measure_step_times(task: Task, execution: Execution) -> StepTimes:
+    """Time a fresh network's first steps in each phase; nothing of it is kept.
+
+    The task must have more steps than a first phase takes, else its main one is not seen.
+    """
+    method = task.method
+    run = Run.of(method, task.network(), task.inputs, execution)
+    n_first, share, most = first_phase(method)
+    with convolutions_chosen_by_trial(execution.device):
+        stepper = Stepper(method, prepare(run.learner, execution), run.inputs, execution=execution)
+        if not 0 < n_first < method.steps:
+            return StepTimes(main=_times(stepper, method, 0))
+        first = _times(stepper, method, 0)
+        return StepTimes(_times(stepper, method, n_first), first, share, most)
+
+
+def first_phase(method: BaseMethod) -> tuple[int, float, int]:
+    """The steps of the first phase; the share of all that they are at most; and how many they are at most."""
+    if isinstance(method, PseudoLabeling):
+        return method.supervised_steps, 0.2, method.wanted_supervised_steps
+    if isinstance(method, EpochLabels):
+        return method.first_stage_steps, method.config.first_stage, method.first_stage_steps * 10**6
+    return 0, 0.0, 0
+
+
+def _times(stepper: Stepper, method: BaseMethod, first_step: int) -> PhaseTimes:
+    """Of the epoch that begins at this step. The label pass is made twice: the first one warms up."""
+    label_s = 0.0
+    for _ in range(2):
+        started_at = time.perf_counter()
+        plan = method.plan_epoch(0, first_step, learner=stepper.learner, inputs=stepper.supply.inputs)
+        _wait(stepper.device)
+        label_s = time.perf_counter() - started_at
+    stepper.begin(plan)
+    compiled_s = stepper.compile_s
+    n_steps = min(plan.n_steps, BLOCK_STEPS)
+    for _ in stepper.run(method.draw(plan, first_step, min(n_steps, WARM_UP_STEPS))):
+        pass
+    _wait(stepper.device)
+    started_at, n_done, n_blocks = time.perf_counter(), 0, 0
+    while time.perf_counter() - started_at < MEASURED_S and n_blocks < MOST_BLOCKS:
+        for _ in stepper.run(method.draw(plan, first_step, n_steps)):
+            n_done += 1
+            if stepper.is_on_host and time.perf_counter() - started_at >= MEASURED_S:
+                break
+        n_blocks += 1
+    _wait(stepper.device)
+    step_s = (time.perf_counter() - started_at) / n_done
+    return PhaseTimes(label_s, step_s, stepper.compile_s - compiled_s, max(1, plan.n_steps))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

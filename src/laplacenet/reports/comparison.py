@@ -1,0 +1,106 @@
+"""A comparison as a table, a picture of error over time, and a record."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laplacenet.evaluation.spread import mean_and_std
+from laplacenet.experiments.compare import Comparison, Result
+from laplacenet.experiments.notation import to_json
+from laplacenet.reports.style import bare, class_colors, new_figure, save
+
+COLUMNS = ("method", "learning rate", "steps", "training time", "runs", "test error")
+N_TIMES = 200
+
+
+def by_method(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The best method first."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.run.method, []).append(result)
+    return dict(sorted(found.items(), key=lambda item: float(np.mean([result.error for result in item[1]]))))
+
+
+def table_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    return [(method, *_cells(own)) for method, own in by_method(results).items()]
+
+
+def _cells(results: Sequence[Result]) -> tuple[str, ...]:
+    errors = [100 * result.error for result in results if result.outcome is not None]
+    n_diverged = len(results) - len(errors)
+    parts = [_spread(errors)] if errors else []
+    parts += [f"{n_diverged} diverged"] if n_diverged else []
+    rates = sorted({f"{result.experiment.train.lr:g}" for result in results})
+    steps = sorted({result.experiment.train.steps for result in results})
+    seconds = float(np.mean([result.train_s for result in results]))
+    return ", ".join(rates), ", ".join(map(str, steps)), f"{seconds:.0f} s", str(len(results)), ", ".join(parts)
+
+
+def _spread(percents: Sequence[float]) -> str:
+    mean, deviation = mean_and_std(percents)
+    return f"{mean:.2f} %" if deviation is None else f"{mean:.2f} ± {deviation:.2f} %"
+
+
+def markdown_table(results: Sequence[Result]) -> str:
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *table_rows(results)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def draw_comparison(results: Sequence[Result], path: Path, *, title: str) -> None:
+    """The mean test error of each method over its training time, and the standard deviation where seeds allow one."""
+    figure = new_figure(7.2, 4.6)
+    axes = figure.subplots()
+    methods = by_method(results)
+    for (method, own), color in zip(methods.items(), class_colors(len(methods)), strict=True):
+        curves = [_known(result) for result in own]
+        curves = [(times, errors) for times, errors in curves if len(times)]
+        if not curves:
+            continue
+        first, end = max(times[0] for times, _ in curves), min(times[-1] for times, _ in curves)
+        grid = np.linspace(min(first, end), end, N_TIMES)
+        errors = 100 * np.stack([np.interp(grid, times, values) for times, values in curves])
+        mean = errors.mean(axis=0)
+        axes.plot(grid, mean, color=color, label=f"{method}: {mean[-1]:.1f} %")
+        if len(curves) > 1:
+            deviation = errors.std(axis=0, ddof=1)
+            axes.fill_between(grid, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel("training time in seconds")
+    axes.set_ylabel("test error in %")
+    axes.set_ylim(bottom=0)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=9)
+    bare(axes)
+    save(figure, path)
+
+
+def _known(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    points = [(seconds, error) for _, seconds, error in result.curve if error is not None]
+    return np.array([point[0] for point in points]), np.array([point[1] for point in points])
+
+
+def comparison_record(comparison: Comparison, tuning: Sequence[Result], results: Sequence[Result]) -> dict[str, Any]:
+    """Everything that was asked for and came out, with curves; the caller adds what produced it."""
+    return {
+        "comparison": to_json(comparison),
+        "tuning": [_run_record(result) for result in tuning],
+        "runs": [_run_record(result) for result in results],
+    }
+
+
+def _run_record(result: Result) -> dict[str, Any]:
+    return {
+        "method": result.run.method,
+        "seed": result.run.seed,
+        "lr": result.experiment.train.lr,
+        "steps": result.experiment.train.steps,
+        "split_key": result.experiment.data.split_key,
+        "test_error": None if result.outcome is None else result.outcome.test_error,
+        "has_diverged": result.outcome is None,
+        "train_s": round(result.train_s, 3),
+        "experiment": to_json(result.experiment),
+        "outcome": None if result.outcome is None else result.outcome.to_json(),
+        "curve": [[step, round(seconds, 3), error] for step, seconds, error in result.curve],
+    }

@@ -1,0 +1,126 @@
+"""MixMatch: guesses averaged over views and sharpened, then MixUp over labeled and unlabeled images together."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laplacenet.augment import ViewParameters
+from laplacenet.models import Network, still_statistics
+from laplacenet.runtime import stream
+from laplacenet.training.averages import StudentAndTeacher
+from laplacenet.training.method import Batch, EpochPlan
+from laplacenet.training.methods.base import SUPERVISED, TARGETS, MethodConfig
+from laplacenet.training.methods.weak_strong import Averaged, soft_cross_entropy
+from laplacenet.training.objective import sample_partners
+from laplacenet.training.views import ViewGroup, groups_of_views
+
+PARTNERS, MIX_WEIGHTS, RAMP = "partners", "mix_weights", "ramp"
+
+
+@dataclass(frozen=True)
+class MixMatchConfig(MethodConfig):
+    """The paper's K, T, α and λ_U (CIFAR-10); λ_U rises in a line over the first `ramp_up` of all steps.
+
+    The authors' 16 384 of 2^20 steps are 1/64.
+    """
+
+    name: str = "mixmatch"
+    n_guesses: int = 2
+    temperature: float = 0.5
+    alpha: float = 0.75
+    unlabeled_weight: float = 75.0
+    ramp_up: float = 1 / 64
+    ema_decay: float = 0.999
+
+    def __post_init__(self) -> None:
+        self.require(1 <= self.n_guesses <= 1000, "n_guesses", "lie between 1 and 1000")
+        self.require(0 < self.temperature < float("inf"), "temperature", "be positive and finite")
+        self.require(0 < self.alpha < float("inf"), "alpha", "be positive and finite")
+        self.require(0 <= self.unlabeled_weight < float("inf"), "unlabeled_weight", "not be negative or infinite")
+        self.require(0 <= self.ramp_up <= 1, "ramp_up", "lie between 0 and 1")
+        self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
+
+
+@dataclass(frozen=True, eq=False)
+class MixMatch(Averaged):
+    """L_X + λ_U·L_U on X', U' = MixUp of (x, y) and (u_k, q) with partners from both, λ' = max(λ, 1 − λ) of each image.
+
+    q = Sharpen(1/K Σ_k p(u_k), T) by the network itself, not its average. L_X is the cross-entropy on X', L_U the mean
+    squared error of outputs on U' over images and classes. As in google-research/mixmatch, guesses leave no trace in
+    batch statistics, the mixed images pass in K + 1 interleaved batches, and the first of these alone is remembered;
+    our batches take every (K + 1)-th image, so that labeled and unlabeled ones need not be equally many.
+    """
+
+    config: MixMatchConfig
+
+    summary: ClassVar[str] = "averaged, sharpened guesses and MixUp of labeled with unlabeled images"
+    source: ClassVar[str] = "Berthelot et al., MixMatch, 2019"
+
+    def draw_views(
+        self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
+    ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
+        """All weak: one of labeled images, K of unlabeled ones."""
+        unlabeled = ViewGroup(n_labeled, n_labeled + n_unlabeled, "weak", n_views=self.config.n_guesses)
+        return groups_of_views(self.views, n_steps, [ViewGroup(0, n_labeled, "weak"), unlabeled], rng=rng)
+
+    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
+        n_labeled = batch_size if plan.phase == SUPERVISED else self.train.labeled_batch_size
+        n = n_labeled + self.config.n_guesses * (batch_size - n_labeled)
+        rng = stream(self.problem.seed, "mixup", first_step)
+        weights = rng.beta(self.config.alpha, self.config.alpha, size=(n_steps, n))
+        steps = np.arange(first_step, first_step + n_steps)
+        ramp = np.minimum(1.0, steps / max(1e-9, self.config.ramp_up * self.steps))
+        return {
+            PARTNERS: sample_partners(n_steps, n, rng),
+            MIX_WEIGHTS: np.maximum(weights, 1 - weights).astype(np.float32),
+            RAMP: ramp.astype(np.float32),
+        }
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        assert isinstance(learner, StudentAndTeacher)
+        n_labeled, n_views = batch.n_labeled, self.config.n_guesses
+        targets = functional.one_hot(batch.tables[TARGETS][:n_labeled], self.n_classes).float()
+        if n_labeled < len(batch.rows):
+            guesses = self.guess(learner.student, batch.views[n_labeled:]).repeat(n_views, 1)
+            targets = torch.cat([targets, guesses])
+        weights = batch.draws[MIX_WEIGHTS]
+        logits = interleaved(learner.student, self.mixed(batch.views, batch, weights), n_views + 1).float()
+        targets = self.mixed(targets, batch, weights)
+        labeled = soft_cross_entropy(logits[:n_labeled], targets[:n_labeled]).mean()
+        if n_labeled == len(batch.rows):
+            return labeled
+        unlabeled = functional.mse_loss(logits[n_labeled:].softmax(dim=1), targets[n_labeled:])
+        return labeled + self.config.unlabeled_weight * batch.draws[RAMP] * unlabeled
+
+    @torch.no_grad()
+    def guess(self, student: Network, views: Float[Tensor, "v ..."]) -> Float[Tensor, "b_u C"]:
+        """q: one pass for each view, normalized by its own batch."""
+        n_views = self.config.n_guesses
+        passes = views.chunk(n_views) if len(views) >= 2 * n_views else [views]
+        with still_statistics(student):
+            p = torch.cat([student(view).float().softmax(dim=1) for view in passes])
+        mean = p.reshape(n_views, -1, p.shape[1]).mean(dim=0)
+        return functional.normalize(mean ** (1 / self.config.temperature), p=1, dim=1)
+
+    def mixed(self, values: Float[Tensor, "v ..."], batch: Batch, weights: Float[Tensor, " v"]) -> Tensor:
+        """λ'·a_i + (1 − λ')·a_partner(i), in fp32."""
+        others = values.index_select(0, batch.draws[PARTNERS])
+        shaped = weights.reshape(-1, *[1] * (values.ndim - 1))
+        return torch.lerp(others.float(), values.float(), shaped).to(values.dtype)
+
+
+def interleaved(network: Network, views: Float[Tensor, "v ..."], n_batches: int) -> Float[Tensor, "v C"]:
+    """Every n-th image forms a batch with its own statistics; only those of the first batch are remembered."""
+    n_batches = max(1, min(n_batches, len(views) // 2))  # two images at least: one alone cannot be normalized
+    first = network(views[0::n_batches])
+    with still_statistics(network):
+        others = [network(views[i::n_batches]) for i in range(1, n_batches)]
+    logits: Tensor = first.new_empty(len(views), first.shape[1])
+    for i, part in enumerate([first, *others]):
+        logits[i::n_batches] = part
+    return logits
