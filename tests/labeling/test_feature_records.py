@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 from laplacenet.data.load import load_dataset
 from laplacenet.labeling.estimate import suspect_labels
-from laplacenet.labeling.features import label_features
+from laplacenet.labeling.features import SUSPECT_RATIO, label_features
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import load_features
 from laplacenet.models.features.embedding import embed_pictures
@@ -105,7 +105,7 @@ def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> di
         "interval": interval,
         "is_covered": None if interval is None else interval[0] <= ours["accuracy"] <= interval[2],
         "n_given": int((~is_hidden).sum()),
-        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels).sum()),
+        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=SUSPECT_RATIO).sum()),
     }
 
 

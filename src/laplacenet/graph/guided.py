@@ -172,7 +172,6 @@ class Guide:
         self.rows, self.classes = rows @ self.basis, y[self.labeled].cpu().numpy()
         self.counts = np.bincount(self.classes, minlength=n_classes)
         self.C, self.temperature = self._choose()
-        self.model: LogisticModel | None = None
 
     def _choose(self) -> tuple[float, float]:
         """C and the temperature of the classifier's probabilities, by log-loss on labels that it has not seen."""
@@ -214,8 +213,8 @@ class Guide:
     def ask(self, seen: Int[Tensor, " n"]) -> _Answer:
         """What these of the given labels, and no others, make of every point."""
         is_seen = (seen[self.labeled] >= 0).cpu().numpy()
-        model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=self.model)
-        self.model = self.model or model
+        # not from the solution for more labels: separable ones are fitted by it already, the hidden ones among them
+        model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=None)
         classifier = self.classifier(model)
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
         is_labeled = seen >= 0

@@ -22,7 +22,7 @@ from laplacenet.graph.guided import fit_temperature_to
 from laplacenet.graph.logistic import fit_logistic
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.predictions import Prediction, Source, named_predictions
-from laplacenet.models import Network
+from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.embedding import embed_pictures
@@ -172,8 +172,9 @@ class CenteredTrunk(nn.Module):
         return nn.functional.normalize(self.trunk(x) - self.center, dim=1)
 
 
-def whole_network(model: FeatureModel) -> tuple[Network, tuple[int, ...], ChannelStatistics]:
-    """Trunk and head as one network of plain operations, for export; what it reads, and how that is normalized."""
+def feature_network(folder: Path) -> tuple[Network, ModelDescription]:
+    """Trunk and head as one network of plain operations, for export."""
+    model = load_feature_model(folder)
     features = model.network(torch.device("cpu"))
     if features.module is None:
         raise InputError(f"{model.features}: an ONNX file cannot be joined with its head; use laplacenet predict")
@@ -183,4 +184,19 @@ def whole_network(model: FeatureModel) -> tuple[Network, tuple[int, ...], Channe
         network.head.weight.copy_(model.weights.T)
         network.head.bias.copy_(model.offsets)
     mean, std = (tuple(value / BYTE for value in values) for values in (features.mean, features.std))
-    return network.eval(), (3, features.pixels, features.pixels), ChannelStatistics(mean=mean, std=std)
+    description = ModelDescription(
+        model=PretrainedConfig(model.features),
+        input_shape=(3, features.pixels, features.pixels),
+        class_names=model.class_names,
+        statistics=ChannelStatistics(mean=mean, std=std),
+        temperature=model.temperature,
+    )
+    return network.eval(), description
+
+
+@dataclass(frozen=True)
+class PretrainedConfig(ModelConfig):
+    """A network that is loaded by the name of its features, not built."""
+
+    def __post_init__(self) -> None:
+        pass

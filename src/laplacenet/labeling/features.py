@@ -32,6 +32,7 @@ from laplacenet.training import Execution
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # pictures beyond which a fold takes seconds
+SUSPECT_RATIO = 150.0  # how much likelier another class must be; on clean labels 1 in 100 is then suspected at most
 ESTIMATED = "shrunk"  # the prior that is told from given labels; here the found ones say their part too
 
 
@@ -48,7 +49,9 @@ class FeatureLabels:
     def findings(self) -> Findings:
         finders = torch.full((len(self.guided.labels),), SOURCES.index("graph"), dtype=torch.uint8)
         evidence = score_evidence(self.guided.scores.cpu())
-        return Findings(evidence, 1.0, self.guided.unseen.float().cpu(), finders, self.land.X.float().cpu())
+        return Findings(
+            evidence, 1.0, self.guided.unseen.float().cpu(), finders, self.land.X.float().cpu(), SUSPECT_RATIO
+        )
 
 
 def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monitor: Monitor | None = None) -> Job:

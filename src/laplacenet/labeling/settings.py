@@ -9,6 +9,7 @@ from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
+SCRATCH = "scratch"
 MOST_THREADS = 1024
 
 
@@ -37,7 +38,7 @@ class CollectionConfig:
     test: str | None = None
     size: int | None = None
     strict: bool = False
-    features: str = "scratch"
+    features: str = SCRATCH
     weights: str | None = None
 
 
