@@ -54,8 +54,9 @@ class Experiment:
 
 
 def with_method(experiment: Experiment, name: str) -> Experiment:
-    """The same experiment by another method; settings that both methods have are kept."""
-    kind = config_class(name)
-    shared = {field.name for field in fields(kind)} & {field.name for field in fields(experiment.method)} - {"name"}
-    kept = {field: getattr(experiment.method, field) for field in sorted(shared)}
-    return replace(experiment, method=kind(**{**kept, "name": name}))
+    """The same experiment by another method; settings that both have are kept where they differ from their default."""
+    kind, old = config_class(name), experiment.method
+    shared = {field.name for field in fields(kind)} & {field.name for field in fields(old)} - {"name"}
+    default = type(old)()
+    changed = {field for field in shared if getattr(old, field) != getattr(default, field)}
+    return replace(experiment, method=kind(**{field: getattr(old, field) for field in sorted(changed)}))
