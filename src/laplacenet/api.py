@@ -6,8 +6,10 @@
 Arguments and paths are checked before torch is imported, which takes seconds.
 """
 
+import contextlib
 import importlib
 import signal
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from laplacenet.labeling.predictions import Prediction
     from laplacenet.labeling.result import Estimate, Labeling
     from laplacenet.labeling.session import LabelingSession, Progress, SessionEnd
+    from laplacenet.review.serve import Review
     from laplacenet.runtime import Monitor
 
 PathLike = str | Path
@@ -226,6 +229,7 @@ def label(
     saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
+        require_kind(folder)
         return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
     named = [labels] if isinstance(labels, str | Path) else list(labels or ())
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
@@ -290,6 +294,52 @@ def embed(
     network = load_features(features, weights=file, device=choose_device(device))
     reading = FolderReading(cache=cache_folder() if cache else None)
     return embed_folder(Path(pictures).expanduser(), network, reading, monitor=monitor)
+
+
+def review(
+    photos: PathLike,
+    *,
+    labels: PathLike | None = None,
+    out: PathLike | None = None,
+    features: str = "lite0",
+    weights: PathLike | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    device: str = "auto",
+) -> "Review":
+    """Label photos in the browser. `photos` is a folder of pictures, or the run folder of an earlier review.
+
+    Serves until Ctrl-C, then writes labels.csv, the report and the model into the run folder. In a notebook it returns
+    at once; the object shows the address, and its `stop` ends the review.
+    """
+    photos = Path(photos)
+    require_exists(photos, what="a folder of pictures")
+    from laplacenet.review.pretrained import PretrainedEmbedder
+    from laplacenet.review.serve import Place, open_review
+    from laplacenet.runtime import choose_device
+
+    is_notebook = "ipykernel" in sys.modules
+    embedder = PretrainedEmbedder(
+        features, weights=None if weights is None else Path(weights), device=choose_device(device)
+    )
+    place = Place(host, port, opens_browser=not is_notebook)
+    opening = open_review(
+        photos,
+        embedder,
+        out=None if out is None else Path(out),
+        labels=None if labels is None else Path(labels),
+        place=place,
+    )
+    with contextlib.ExitStack() as stack:
+        found: Review = stack.enter_context(opening)
+        if is_notebook:
+            found.closing = stack.pop_all()
+            return found.start()
+        found.open_browser()
+        found.serve()
+        with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
+            found.write()
+        return found
 
 
 def finish(end: "SessionEnd") -> LabelingRun:
@@ -407,15 +457,23 @@ def require_prior(prior: str | Sequence[float]) -> None:
         raise InputError(f"--prior {prior}: choose {', '.join(PRIORS)} or give a positive number for each class")
 
 
+def require_kind(folder: RunFolder) -> None:
+    """Refuse to resume the run of another command that labels."""
+    content = folder.read(EXPERIMENT)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in ("labeling", None):
+        raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
+
+
 def require_labeling(path: PathLike) -> Path:
     """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
-    if (Path(path) / "labeling.json").is_file():
+    if (Path(path) / "labeling.json").exists():
         return Path(path)
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
     content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != "labeling":
+    if not isinstance(content, dict) or "kind" not in content:
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_row_numbers
 from laplacenet.experiments import DataConfig, Experiment
-from laplacenet.experiments.presets import preset_for, with_preset
+from laplacenet.experiments.experiment import with_method
+from laplacenet.experiments.presets import preset_for, with_method_preset, with_preset
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 
 def chosen_experiment(
@@ -23,7 +25,7 @@ def chosen_experiment(
     experiment = preset_for(located(data or "digits"))
     if data is not None and data not in DATASET_NAMES:
         experiment = replace(experiment, name=Path(data).resolve().stem)
-    if preset is not None:
+    if preset is not None and preset not in METHOD_PRESETS:
         experiment = with_preset(experiment, preset)
     if labels is not None:
         experiment = replace(experiment, data=with_labels(experiment.data, labels, split_key))
@@ -32,6 +34,19 @@ def chosen_experiment(
     if model is not None:
         experiment = replace(experiment, model=ModelConfig(model))
     return experiment if seed is None else replace(experiment, seed=seed)
+
+
+def with_chosen_method(
+    experiment: Experiment, method: str | None, *, preset: str | None, model: str | None
+) -> Experiment:
+    """The method, and its own preset where one is named; a network that was asked for stays."""
+    if method is not None:
+        experiment = with_method(experiment, method)
+    if preset in METHOD_PRESETS:
+        chosen = experiment.model
+        experiment = with_method_preset(experiment, preset)
+        experiment = experiment if model is None else replace(experiment, model=chosen)
+    return experiment
 
 
 def with_labels(data: DataConfig, labels: str, split_key: str | None) -> DataConfig:

@@ -18,7 +18,9 @@ from laplacenet.cli.options import (
 )
 from laplacenet.cli.train import Data, Labels
 
-Methods = Annotated[str, typer.Option(metavar="A,B,…", help="The methods, by names that laplacenet methods lists.")]
+Methods = Annotated[
+    str, typer.Option(metavar="A,B,…", help="The methods, by names that laplacenet methods lists, or all.")
+]
 RunTime = Annotated[
     float | None,
     typer.Option(
@@ -94,6 +96,7 @@ def compare(
     from laplacenet.experiments.compare import Workbench
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
+    from laplacenet.training.methods.presets import METHOD_PRESETS
 
     base = in_folder(chosen_experiment(data, preset, labels=labels, split_key=None, model=model, seed=None), data_dir)
     request = Request(
@@ -107,6 +110,7 @@ def compare(
         finalists=finalists,
         settings=tuple(settings or ()),
         split_key=split_key,
+        preset=preset if preset in METHOD_PRESETS else None,
     )
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     folder = out or Path("runs") / f"compare-{base.name}"

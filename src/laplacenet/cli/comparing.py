@@ -14,7 +14,9 @@ from laplacenet.experiments import Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import InputError, RunFolder, provenance, write_json, write_whole
+from laplacenet.training import METHODS
 
+ALL = "all"
 TIME_IS_UP = 3  # the exit code: resumable
 TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
@@ -33,6 +35,7 @@ class Request:
     finalists: int | None
     settings: tuple[str, ...]
     split_key: str | None
+    preset: str | None
 
 
 def chosen_comparison(base: Experiment, request: Request) -> Comparison:
@@ -46,14 +49,19 @@ def chosen_comparison(base: Experiment, request: Request) -> Comparison:
         base = replace(base, train=replace(base.train, steps=request.steps))
     return Comparison(
         base=base,
-        methods=tuple(name.strip() for name in request.methods.split(",") if name.strip()),
+        methods=chosen_methods(request.methods),
         for_s=request.for_s,
         seeds=tuple(range(base.seed, base.seed + request.n_seeds)),
         tuning=chosen_tuning(request),
         finalists=request.finalists,
         settings=request.settings,
         split_key=request.split_key,
+        preset=request.preset,
     )
+
+
+def chosen_methods(text: str) -> tuple[str, ...]:
+    return tuple(METHODS) if text == ALL else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def chosen_tuning(request: Request) -> Tuning | None:

@@ -94,7 +94,8 @@ Preset = Annotated[
     typer.Option(
         metavar="NAME",
         help="Lay other defaults over those of the data:"
-        " digits, cifar10, cifar100, mini-imagenet, two-moons, pictures or fast.",
+        " digits, cifar10, cifar100, mini-imagenet, two-moons, pictures or fast;"
+        " original (the method's own paper) or equal (the protocol of LaplaceNet's Table IV).",
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out; all other files stay.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacenet.cli.options import Device, existing, existing_run
-from laplacenet.cli.out_files import OverwriteFile, csv_line, require_free, write_out
+from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
 from laplacenet.cli.output import say, write_data
 
 if TYPE_CHECKING:
@@ -97,11 +97,12 @@ def without_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Pred
 
 
 def csv_lines(found: "Iterable[Prediction]") -> Iterator[str]:
-    from laplacenet.labeling.result import no_formula
+    from laplacenet.labeling.result import path_cell
+    from laplacenet.runtime.csv_files import csv_line
 
-    yield csv_line("path", "label", "confidence", "margin")
+    yield csv_line(("path", "label", "confidence", "margin"))
     for one in found:
-        yield csv_line(no_formula(one.name), one.label, f"{one.confidence:.4f}", f"{one.margin:.4f}")
+        yield csv_line((path_cell(one.name), one.label, f"{one.confidence:.4f}", f"{one.margin:.4f}"))
 
 
 def json_lines(found: "Iterable[Prediction]") -> Iterator[str]:

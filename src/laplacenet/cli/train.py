@@ -38,7 +38,10 @@ Labels = Annotated[
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
 MethodName = Annotated[
     str | None,
-    typer.Option("--method", help="How to train, by a name that laplacenet methods lists.  [default: laplacenet]"),
+    typer.Option(
+        "--method",
+        help="How to train: a name that laplacenet methods lists, or your own module:Class.  [default: laplacenet]",
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
@@ -80,11 +83,10 @@ def train(
       laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05 --out runs/hundred
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
-    from laplacenet.cli.choices import chosen_experiment, in_folder
+    from laplacenet.cli.choices import chosen_experiment, in_folder, with_chosen_method
     from laplacenet.cli.session import fresh_folder, read_task, run_session, say_outcome
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, read_experiment
-    from laplacenet.experiments.experiment import with_method
     from laplacenet.runtime import RunFolder, choose_device
     from laplacenet.training import Execution
 
@@ -97,8 +99,7 @@ def train(
         task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
         experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
-        if method is not None:
-            experiment = with_method(experiment, method)
+        experiment = with_chosen_method(experiment, method, preset=preset, model=model)
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download)
         if strict:

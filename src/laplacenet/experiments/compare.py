@@ -16,6 +16,7 @@ import torch
 from laplacenet.data import Dataset, ImageSet
 from laplacenet.experiments.experiment import Experiment, with_method
 from laplacenet.experiments.notation import override, to_json
+from laplacenet.experiments.presets import with_method_preset
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, Outcome, read_epochs, read_outcome
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
@@ -50,7 +51,8 @@ class Comparison:
     """What is compared. `for_s` is the training time of a run; without it a run has the base's steps.
 
     Seed i trains on the split that `split_key` names with `split` = i, where it is given, and else on the labels that
-    the base draws by its seed. `finalists` limits the seeds after the first to that many of the best methods.
+    the base draws by its seed. `finalists` limits the seeds after the first to that many of the best methods. `preset`
+    is one of the methods' own, under which network and steps stay the base's.
     """
 
     base: Experiment
@@ -61,6 +63,7 @@ class Comparison:
     finalists: int | None = None
     settings: tuple[str, ...] = ()
     split_key: str | None = None
+    preset: str | None = None
 
     def __post_init__(self) -> None:
         for name in self.methods:
@@ -80,6 +83,10 @@ class Comparison:
         if self.split_key is not None:
             data = replace(data, split_key=split_name(self.split_key, seed))
         experiment = with_method(replace(self.base, seed=seed, data=data), method)
+        if self.preset is not None:
+            laid = with_method_preset(experiment, self.preset)
+            train = replace(laid.train, steps=self.base.train.steps)
+            experiment = replace(laid, model=self.base.model, train=train)
         return override(replace(experiment, name=f"{self.base.name}-{method}"), [*shared, *own])
 
 
@@ -94,7 +101,8 @@ class ComparedRun:
 
     @property
     def name(self) -> str:
-        return f"tuning/{self.method}-{self.lr:g}" if self.is_tuning else f"runs/{self.method}-seed-{self.seed}"
+        method = self.method.replace(":", ".")
+        return f"tuning/{method}-{self.lr:g}" if self.is_tuning else f"runs/{method}-seed-{self.seed}"
 
 
 @dataclass(frozen=True)

@@ -57,4 +57,5 @@ def with_method(experiment: Experiment, name: str) -> Experiment:
     """The same experiment by another method; settings that both methods have are kept."""
     kind = config_class(name)
     shared = {field.name for field in fields(kind)} & {field.name for field in fields(experiment.method)} - {"name"}
-    return replace(experiment, method=kind(**{field: getattr(experiment.method, field) for field in sorted(shared)}))
+    kept = {field: getattr(experiment.method, field) for field in sorted(shared)}
+    return replace(experiment, method=kind(**{**kept, "name": name}))

@@ -12,7 +12,8 @@ from laplacenet.experiments.paper.variants import laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import LaplaceNetConfig, TrainConfig
+from laplacenet.training import LaplaceNetConfig, TrainConfig, config_class
+from laplacenet.training.methods.presets import METHOD_PRESETS, method_preset
 
 
 def digits() -> Experiment:
@@ -83,7 +84,8 @@ VECTORS = "two-moons"  # the one data set, and the one preset, without pictures
 
 def preset_named(name: str) -> Experiment:
     if name not in PRESETS:
-        raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}")
+        known = ", ".join([*PRESETS, *METHOD_PRESETS])
+        raise InputError(f"unknown preset {name!r}; choose one of {known}")
     return PRESETS[name]()
 
 
@@ -103,6 +105,26 @@ def with_preset(experiment: Experiment, name: str) -> Experiment:
         fitting = [known for known in PRESETS if (known == VECTORS) != (name == VECTORS)]
         raise InputError(f"--preset {name} is for {kind}, and {data} holds {other}; choose {' or '.join(fitting)}")
     return replace(preset, name=f"{experiment.name}-{name}", seed=experiment.seed, data=experiment.data)
+
+
+def with_method_preset(experiment: Experiment, name: str) -> Experiment:
+    """The experiment's method as in its own paper (`original`) or on LaplaceNet's terms (`equal`).
+
+    Where a preset says anything, the method's other settings are its defaults.
+    """
+    method = experiment.method.name
+    overrides = method_preset(method, name)
+    if not overrides:
+        return experiment
+    if experiment.data.name == VECTORS:
+        raise InputError(f"--preset {name} is for pictures, and {VECTORS} holds vectors; choose --preset {VECTORS}")
+    sections: dict[str, dict[str, object]] = {}
+    for path, value in overrides.items():
+        section, _, field = path.partition(".")
+        sections.setdefault(section, {})[field] = value
+    fresh = replace(experiment, method=config_class(method)(**{"name": method}))
+    changed = {section: replace(getattr(fresh, section), **fields) for section, fields in sections.items()}
+    return replace(fresh, name=f"{experiment.name}-{name}", **changed)
 
 
 def supervised_only(experiment: Experiment) -> Experiment:

@@ -16,13 +16,14 @@ from laplacenet.experiments.paper.plan import PlanEntry
 from laplacenet.experiments.paper.recipes import Cell
 from laplacenet.experiments.paper.records import Record, RunKey, make_record, read_record, record_path, write_record
 from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
-from laplacenet.experiments.presets import with_preset
+from laplacenet.experiments.presets import with_method_preset, with_preset
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.runtime import InputError, Monitor, RunFolder
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 Go = Callable[..., Iterator[EpochRecord]]
 
@@ -63,7 +64,7 @@ def plan_run(
     experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
     source = "balanced" if split_file is None else "published"
     if preset is not None:
-        laid = with_preset(experiment, preset)
+        laid = (with_method_preset if preset in METHOD_PRESETS else with_preset)(experiment, preset)
         experiment = replace(laid, name=experiment.name, train=replace(laid.train, steps=experiment.train.steps))
         overrides = (f"preset={preset}", *overrides)
     key = RunKey(cell.experiment.name, split, source, base_steps, overrides)

@@ -1,13 +1,18 @@
 """The methods by name."""
 
+import importlib
+import sys
+from pathlib import Path
 from typing import get_type_hints
 
 from laplacenet.runtime import InputError
+from laplacenet.training.methods.adamatch import AdaMatch
 from laplacenet.training.methods.base import BaseMethod, MethodConfig, Problem
 from laplacenet.training.methods.dag import DAG
 from laplacenet.training.methods.dual_student import DualStudent
 from laplacenet.training.methods.fast_swa import FastSWA
 from laplacenet.training.methods.fixmatch import FixMatch
+from laplacenet.training.methods.flexmatch import FlexMatch
 from laplacenet.training.methods.freematch import FreeMatch
 from laplacenet.training.methods.ict import ICT
 from laplacenet.training.methods.laplacenet import LabelReport, LaplaceNet, LaplaceNetConfig
@@ -17,7 +22,10 @@ from laplacenet.training.methods.mixmatch import MixMatch
 from laplacenet.training.methods.mt_lp import MTLP
 from laplacenet.training.methods.network_labels import NetworkLabels
 from laplacenet.training.methods.pi_model import PiModel
+from laplacenet.training.methods.pl_mixup import PLMixup
+from laplacenet.training.methods.simmatch import SimMatch
 from laplacenet.training.methods.sntg import SNTG
+from laplacenet.training.methods.softmatch import SoftMatch
 from laplacenet.training.methods.supervised import Supervised
 from laplacenet.training.methods.temporal_ensembling import TemporalEnsembling
 from laplacenet.training.methods.tssdl import TSSDL
@@ -40,17 +48,43 @@ METHODS: dict[str, type[BaseMethod]] = {
     "dual-student": DualStudent,
     "tssdl": TSSDL,
     "dag": DAG,
+    "pl-mixup": PLMixup,
     "mixmatch": MixMatch,
     "uda": UDA,
     "fixmatch": FixMatch,
+    "flexmatch": FlexMatch,
     "freematch": FreeMatch,
+    "softmatch": SoftMatch,
+    "adamatch": AdaMatch,
+    "simmatch": SimMatch,
 }
 
 
 def method_class(name: str) -> type[BaseMethod]:
+    """By its name here, or as `package.module:Class` for one that stands elsewhere."""
+    if ":" in name:
+        return imported_method(name)
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}; choose one of {', '.join(METHODS)}")
     return METHODS[name]
+
+
+def imported_method(name: str) -> type[BaseMethod]:
+    """A class of one's own; its module is looked for where Python finds modules, and in the current folder."""
+    module, _, kind = name.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), kind]):
+        raise InputError(f"method {name!r}: write it as package.module:Class")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        found = getattr(importlib.import_module(module), kind, None)
+    except ModuleNotFoundError as error:
+        raise InputError(f"method {name!r}: {error}; its file must lie here or be installed") from error
+    finally:
+        sys.path.remove(here)
+    if not (isinstance(found, type) and issubclass(found, BaseMethod)):
+        raise InputError(f"method {name!r}: {module} has no method {kind!r}; it must be a subclass of BaseMethod")
+    return found
 
 
 def config_class(name: str) -> type[MethodConfig]:

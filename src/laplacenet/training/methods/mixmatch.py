@@ -15,6 +15,7 @@ from laplacenet.runtime import stream
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import SUPERVISED, TARGETS, MethodConfig
+from laplacenet.training.methods.consistency import STRENGTHS
 from laplacenet.training.methods.weak_strong import Averaged, soft_cross_entropy
 from laplacenet.training.objective import sample_partners
 from laplacenet.training.views import ViewGroup, groups_of_views
@@ -26,7 +27,7 @@ PARTNERS, MIX_WEIGHTS, RAMP = "partners", "mix_weights", "ramp"
 class MixMatchConfig(MethodConfig):
     """The paper's K, T, α and λ_U (CIFAR-10); λ_U rises in a line over the first `ramp_up` of all steps.
 
-    The authors' 16 384 of 2^20 steps are 1/64.
+    The authors' 16 384 of 2^20 steps are 1/64. `strength` is that of all views: weak as theirs, or strong.
     """
 
     name: str = "mixmatch"
@@ -36,6 +37,7 @@ class MixMatchConfig(MethodConfig):
     unlabeled_weight: float = 75.0
     ramp_up: float = 1 / 64
     ema_decay: float = 0.999
+    strength: str = "weak"
 
     def __post_init__(self) -> None:
         self.require(1 <= self.n_guesses <= 1000, "n_guesses", "lie between 1 and 1000")
@@ -44,6 +46,7 @@ class MixMatchConfig(MethodConfig):
         self.require(0 <= self.unlabeled_weight < float("inf"), "unlabeled_weight", "not be negative or infinite")
         self.require(0 <= self.ramp_up <= 1, "ramp_up", "lie between 0 and 1")
         self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
+        self.require(self.strength in STRENGTHS, "strength", f"be one of {', '.join(STRENGTHS)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +67,14 @@ class MixMatch(Averaged):
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
-        """All weak: one of labeled images, K of unlabeled ones."""
-        unlabeled = ViewGroup(n_labeled, n_labeled + n_unlabeled, "weak", n_views=self.config.n_guesses)
-        return groups_of_views(self.views, n_steps, [ViewGroup(0, n_labeled, "weak"), unlabeled], rng=rng)
+        """One of labeled images, K of unlabeled ones."""
+        end, n_views = n_labeled + n_unlabeled, self.config.n_guesses
+        groups = (
+            [ViewGroup(0, n_labeled, "weak"), ViewGroup(n_labeled, end, "weak", n_views)]
+            if self.config.strength == "weak"
+            else [ViewGroup(0, n_labeled, "labeled"), ViewGroup(n_labeled, end, "unlabeled", n_views)]
+        )
+        return groups_of_views(self.views, n_steps, groups, rng=rng)
 
     def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
         n_labeled = batch_size if plan.phase == SUPERVISED else self.train.labeled_batch_size

@@ -1,0 +1,68 @@
+"""AdaMatch: a threshold relative to the confidence on labeled images, and guesses aligned to their classes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laplacenet.models import Network
+from laplacenet.training.averages import StudentAndTeacher
+from laplacenet.training.method import Batch
+from laplacenet.training.methods.alignment import align, move_average
+from laplacenet.training.methods.fixmatch import FixMatchConfig
+from laplacenet.training.methods.weak_strong import Logits, WeakStrong
+
+
+@dataclass(frozen=True)
+class AdaMatchConfig(FixMatchConfig):
+    """`threshold` is relative to the mean confidence on labeled images; `momentum` is that of aligned averages."""
+
+    name: str = "adamatch"
+    momentum: float = 0.999
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)")
+
+
+class AdaMatchLearner(StudentAndTeacher):
+    """Averages of the outputs on labeled and on unlabeled images."""
+
+    labeled_outputs: Tensor
+    outputs: Tensor
+
+    def __init__(self, student: Network) -> None:
+        super().__init__(student)
+        for name in ("labeled_outputs", "outputs"):
+            self.register_buffer(name, torch.full((student.n_classes,), 1 / student.n_classes))
+
+
+@dataclass(frozen=True, eq=False)
+class AdaMatch(WeakStrong):
+    """CE + λ_u·mean of [max q̃ ≥ c_τ]·CE(p(strong u), argmax q̃), c_τ = τ·mean of max p(x) over labeled images.
+
+    q̃ ∝ q·E[p(x)]/E[p(u)]. Our reading follows USB where it differs from the paper: both expectations are moving
+    averages, targets are hard, labeled images are seen in weak views only, and logits are not interpolated at random.
+    """
+
+    config: AdaMatchConfig
+
+    summary: ClassVar[str] = "FixMatch with a relative threshold and guesses aligned to labeled outputs"
+    source: ClassVar[str] = "Berthelot et al., AdaMatch, 2022"
+
+    def learner(self, network: Network) -> nn.Module:
+        return AdaMatchLearner(network)
+
+    def unlabeled_loss(self, learner: StudentAndTeacher, logits: Logits, batch: Batch) -> Float[Tensor, ""]:
+        assert isinstance(learner, AdaMatchLearner)
+        labeled, guesses = logits.labeled.detach().softmax(dim=1), logits.weak.softmax(dim=1)
+        momentum, n_updates = self.config.momentum, learner.n_updates
+        move_average(learner.labeled_outputs, labeled.mean(dim=0), momentum, n_updates)
+        move_average(learner.outputs, guesses.mean(dim=0), momentum, n_updates)
+        confidence, guess = align(guesses, learner.labeled_outputs, learner.outputs).max(dim=1)
+        threshold = self.config.threshold * labeled.amax(dim=1).mean()
+        losses = functional.cross_entropy(logits.strong, guess, reduction="none")
+        return self.config.unlabeled_weight * (losses * (confidence >= threshold)).mean()

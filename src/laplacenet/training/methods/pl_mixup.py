@@ -1,0 +1,89 @@
+"""Pseudo-labeling with MixUp: soft labels from the network itself, kept apart by two regularizers."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laplacenet.augment import ViewParameters
+from laplacenet.graph import PseudoLabels
+from laplacenet.training.method import Batch
+from laplacenet.training.methods.base import TARGETS
+from laplacenet.training.methods.consistency import STRENGTHS
+from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS
+from laplacenet.training.methods.network_labels import NetworkLabels, NetworkLabelsConfig
+from laplacenet.training.methods.weak_strong import soft_cross_entropy
+from laplacenet.training.objective import mix
+from laplacenet.training.views import ViewGroup, groups_of_views
+
+SOFT_LABELS = "soft_labels"
+
+
+@dataclass(frozen=True)
+class PLMixupConfig(NetworkLabelsConfig):
+    """`balance` and `entropy` weigh the regularizers (the paper's λ_A and λ_H).
+
+    `strength` is that of all views: weak (flip and crop), or strong as in LaplaceNet.
+    """
+
+    name: str = "pl-mixup"
+    n_views: int = 1
+    mixup_alpha: float = 1.0
+    supervised_passes: int = 10
+    balance: float = 0.8
+    entropy: float = 0.4
+    strength: str = "weak"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 <= self.balance < float("inf"), "balance", "not be negative or infinite")
+        self.require(0 <= self.entropy < float("inf"), "entropy", "not be negative or infinite")
+        self.require(self.strength in STRENGTHS, "strength", f"be one of {', '.join(STRENGTHS)}")
+        self.require(not self.class_weighting, "class_weighting", "be false: soft labels bear no class weight")
+
+
+@dataclass(frozen=True, eq=False)
+class PLMixup(NetworkLabels):
+    """λ·CE(p(x̃), ỹ_a) + (1 − λ)·CE(p(x̃), ỹ_b) + λ_A·KL(u ‖ p̄) + λ_H·mean entropy of p(x̃), x̃ = λ·x_a + (1 − λ)·x_b.
+
+    ỹ is the given label, else the network's softmax on the image as it is, p̄ the batch's mean output and u uniform.
+    Our reading: soft labels are made in one pass before each epoch, not gathered while the epoch before runs. The
+    supervised start has MixUp and the regularizers too.
+    """
+
+    config: PLMixupConfig
+
+    summary: ClassVar[str] = "the network's own soft labels under MixUp, with two regularizers"
+    source: ClassVar[str] = "Arazo et al., Pseudo-Labeling and Confirmation Bias, 2020"
+
+    def draw_views(
+        self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
+    ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
+        if self.config.strength == "strong":
+            return super().draw_views(n_steps, n_labeled, n_unlabeled, rng)
+        group = ViewGroup(0, n_labeled + n_unlabeled, "weak", n_views=self.config.n_views)
+        return groups_of_views(self.views, n_steps, [group], rng=rng)
+
+    def tables(self, pseudo_labels: PseudoLabels) -> dict[str, Tensor]:
+        given = self.problem.labels.to(pseudo_labels.scores.device)
+        known = functional.one_hot(given.clamp(min=0), self.n_classes).float()
+        soft = torch.where((given >= 0)[:, None], known, pseudo_labels.scores)
+        return {TARGETS: pseudo_labels.labels, SOFT_LABELS: soft}
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        partners, mix_weight = batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
+        targets: Tensor | None = batch.tables.get(SOFT_LABELS)
+        if targets is None:
+            targets = functional.one_hot(batch.tables[TARGETS], self.n_classes).float()
+        views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
+        logits: Tensor = learner(mix(views, partners, mix_weight).flatten(0, 1)).float()
+        mixed = torch.lerp(targets.index_select(0, partners), targets, mix_weight)
+        p = logits.softmax(dim=1)
+        balance = -(p.mean(dim=0) * self.n_classes).clamp(min=1e-12).log().mean()
+        entropy = soft_cross_entropy(logits, p).mean()
+        fit = soft_cross_entropy(logits, mixed.repeat(len(views), 1)).mean()
+        return fit + self.config.balance * balance + self.config.entropy * entropy

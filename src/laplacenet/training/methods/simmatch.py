@@ -1,0 +1,146 @@
+"""SimMatch: guesses and similarities to labeled images correct each other."""
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laplacenet.models import Network, still_statistics
+from laplacenet.training.averages import Statistics, StudentAndTeacher
+from laplacenet.training.method import Batch
+from laplacenet.training.methods.alignment import align, move_average
+from laplacenet.training.methods.base import TARGETS
+from laplacenet.training.methods.fixmatch import FixMatchConfig
+from laplacenet.training.methods.weak_strong import WeakStrong, soft_cross_entropy
+
+
+@dataclass(frozen=True)
+class SimMatchConfig(FixMatchConfig):
+    """`temperature` is that of similarities; a guess has the share `smoothing` in its target, similar images the rest.
+
+    `instance_weight` is the paper's λ_in, `n_projected` the size of the compared vectors.
+    """
+
+    name: str = "simmatch"
+    instance_weight: float = 1.0
+    temperature: float = 0.1
+    smoothing: float = 0.9
+    momentum: float = 0.999
+    n_projected: int = 128
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 <= self.instance_weight < float("inf"), "instance_weight", "not be negative or infinite")
+        self.require(0 < self.temperature < float("inf"), "temperature", "be positive and finite")
+        self.require(0 <= self.smoothing <= 1, "smoothing", "lie between 0 and 1")
+        self.require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)")
+        self.require(1 <= self.n_projected <= 10**6, "n_projected", "lie between 1 and 1000000")
+
+
+class Projection(nn.Sequential):
+    """From embeddings to unit vectors that are compared; begins the same in every run."""
+
+    def __init__(self, n: int, n_projected: int) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            super().__init__(nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n_projected))
+
+    def forward(self, z: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
+        return functional.normalize(super().forward(z), dim=1)  # type: ignore[no-untyped-call]
+
+
+class SimMatchLearner(StudentAndTeacher):
+    """Both networks with a projection each, a bank of the labeled images' vectors, and the average to be aligned."""
+
+    bank: Tensor
+    bank_labels: Tensor
+    place: Tensor
+    outputs: Tensor
+
+    def __init__(self, student: Network, labels: Int64[Tensor, " n"], n_projected: int) -> None:
+        super().__init__(student)
+        self.projection = Projection(student.embedding_size, n_projected)
+        self.mean_projection = copy.deepcopy(self.projection).requires_grad_(False)
+        n_labeled = int((labels >= 0).sum())
+        vectors = torch.randn(n_labeled, n_projected, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("bank", functional.normalize(vectors, dim=1))
+        self.register_buffer("bank_labels", labels[labels >= 0].clone())
+        self.register_buffer("place", (labels >= 0).long().cumsum(0) - 1)
+        self.register_buffer("outputs", torch.full((student.n_classes,), 1 / student.n_classes))
+
+    @torch.no_grad()
+    def average(self, decay: float, *, statistics: Statistics = "average") -> None:
+        share = 1 - (self.n_updates / (self.n_updates + 1)).clamp(max=decay)
+        pairs = zip(self.mean_projection.parameters(), self.projection.parameters(), strict=True)
+        for mean, value in pairs:
+            mean.lerp_(value, share)
+        super().average(decay, statistics=statistics)
+
+    @torch.no_grad()
+    def remember(self, rows: Int64[Tensor, " b"], vectors: Float[Tensor, "b k"]) -> None:
+        """The latest vectors of these labeled rows; of a row that comes twice, their mean."""
+        places = self.place.index_select(0, rows)
+        sums = torch.zeros_like(self.bank).index_add_(0, places, vectors)
+        is_new = torch.zeros(len(self.bank), device=rows.device).index_fill_(0, places, 1.0) > 0
+        self.bank.copy_(torch.where(is_new[:, None], functional.normalize(sums, dim=1), self.bank))
+
+
+@dataclass(frozen=True, eq=False)
+class SimMatch(WeakStrong):
+    """CE + λ_u·mean of [max q ≥ τ]·H(q, p(strong u)) + λ_in·mean of H(s, s(strong u)).
+
+    The average network sees the weak views: p^w are its aligned guesses, s^w_i ∝ exp(z·z_i/t) its similarities to the
+    bank's labeled images i. s ∝ s^w_i·p^w(y_i) and q = α·p^w + (1 − α)·Σ_{i: y_i = c} s^w_i. The student's own
+    similarities on strong views follow s. Our reading: guesses are aligned to the uniform distribution by a moving
+    average (the paper keeps a queue of batch means), and the average network's batch statistics stay as averaged.
+    """
+
+    config: SimMatchConfig
+
+    summary: ClassVar[str] = "guesses and similarities to labeled images that correct each other"
+    source: ClassVar[str] = "Zheng et al., SimMatch, 2022"
+
+    def learner(self, network: Network) -> nn.Module:
+        return SimMatchLearner(network, self.problem.labels, self.config.n_projected)
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        assert isinstance(learner, SimMatchLearner)
+        z = learner.student.embed(batch.views)
+        with torch.no_grad(), still_statistics(learner.teacher):
+            mean_z = learner.teacher.embed(batch.views[: len(batch.rows)])
+        with torch.autocast(z.device.type, enabled=False):  # fp32 from the embeddings on
+            return self.loss_of_embeddings(learner, batch, z.float(), mean_z.float())
+
+    def loss_of_embeddings(
+        self, learner: SimMatchLearner, batch: Batch, z: Float[Tensor, "v d"], mean_z: Float[Tensor, "b d"]
+    ) -> Float[Tensor, ""]:
+        n_labeled, n_weak = batch.n_labeled, len(batch.rows)
+        logits = learner.student.head(z)
+        supervised = functional.cross_entropy(logits[:n_labeled], batch.tables[TARGETS][:n_labeled])
+        if n_labeled == n_weak:
+            return supervised
+        target, similar = self.targets(learner, mean_z[n_labeled:])
+        counts = target.amax(dim=1) >= self.config.threshold
+        unlabeled = (soft_cross_entropy(logits[n_weak:], target) * counts).mean()
+        bank = learner.bank.clone()  # the vectors of this batch come in after it
+        similarities = learner.projection(z[n_weak:]) @ bank.T / self.config.temperature
+        instances = soft_cross_entropy(similarities, similar).mean()
+        learner.remember(batch.rows[:n_labeled], learner.mean_projection(mean_z[:n_labeled]))
+        return supervised + self.config.unlabeled_weight * unlabeled + self.config.instance_weight * instances
+
+    @torch.no_grad()
+    def targets(
+        self, learner: SimMatchLearner, mean_z: Float[Tensor, "b_u d"]
+    ) -> tuple[Float[Tensor, "b_u C"], Float[Tensor, "b_u m"]]:
+        """q and s of unlabeled images, by the average network on weak views."""
+        guesses = learner.teacher.head(mean_z).softmax(dim=1)
+        move_average(learner.outputs, guesses.mean(dim=0), self.config.momentum, learner.n_updates)
+        guesses = align(guesses, torch.full_like(learner.outputs, 1 / self.n_classes), learner.outputs)
+        similar = (learner.mean_projection(mean_z) @ learner.bank.T / self.config.temperature).softmax(dim=1)
+        by_class = similar @ functional.one_hot(learner.bank_labels, self.n_classes).float()
+        corrected = functional.normalize(similar * guesses.index_select(1, learner.bank_labels), p=1, dim=1)
+        return self.config.smoothing * guesses + (1 - self.config.smoothing) * by_class, corrected

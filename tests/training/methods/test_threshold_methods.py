@@ -1,0 +1,191 @@
+"""FlexMatch, SoftMatch, AdaMatch, SimMatch and PL-Mixup against their formulas, over several steps."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from references_methods import Fixed, batch_of, learner_of, make_method
+from torch import Tensor
+from torch.nn import functional
+
+from laplacenet.models import build_model
+from laplacenet.runtime import InputError
+from laplacenet.training import Batch, config_class
+from laplacenet.training.methods.base import TARGETS
+
+STEPS = range(5)
+
+
+def supervised(batch: Batch) -> float:
+    return float(functional.cross_entropy(batch.views[:4], batch.tables[TARGETS][:4]))
+
+
+def hard_losses(strong: Tensor, guesses: np.ndarray) -> np.ndarray:
+    log_p = strong.log_softmax(dim=1).numpy()
+    return np.array([-log_p[i, guess] for i, guess in enumerate(guesses)])
+
+
+def test_flexmatchs_thresholds_follow_the_latest_confident_guess_for_each_image() -> None:
+    method = make_method("flexmatch", threshold=0.7)
+    learner = learner_of(method)
+    unlabeled = [int(row) for row in method.problem.unlabeled]
+    latest: dict[int, int] = {}
+    learned = False
+    for step in STEPS:
+        batch = batch_of(seed=20 + step)
+        rows = torch.tensor([*range(4), *(unlabeled[(5 * step + i) % 20] for i in range(8))])
+        batch = Batch(batch.views, rows, 4, batch.tables, {})
+        sigma = np.array([sum(guess == c for guess in latest.values()) for c in range(3)])
+        beta = sigma / max(sigma.max(), len(unlabeled) - sigma.sum())
+        weak = batch.views[4:12].softmax(dim=1).numpy()
+        guesses, confidence = weak.argmax(axis=1), weak.max(axis=1)
+        counts = confidence >= 0.7 * beta[guesses] / (2 - beta[guesses])
+        expected = supervised(batch) + np.mean(hard_losses(batch.views[12:], guesses) * counts)
+        assert float(method.loss(learner, batch)) == pytest.approx(expected, rel=1e-5)
+        latest |= {int(rows[4 + i]): int(guesses[i]) for i in range(8) if confidence[i] >= 0.7}
+        learned |= bool(beta.max() > 0)
+    assert learned
+
+
+def aligned(q: np.ndarray, wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
+    scaled = q * (wanted + 1e-6) / (found + 1e-6)
+    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
+
+
+def test_softmatchs_weights_are_a_gaussian_of_averaged_mean_and_variance() -> None:
+    method = make_method("softmatch", momentum=0.6, n_sigma=2.0, unlabeled_weight=0.5)
+    learner = learner_of(method)
+    mean, variance, outputs = 1 / 3, 1.0, np.zeros(3)
+    for step in STEPS:
+        batch = batch_of(seed=30 + step)
+        q = batch.views[4:12].softmax(dim=1).numpy()
+        outputs = q.mean(axis=0) if step == 0 else 0.6 * outputs + 0.4 * q.mean(axis=0)
+        confidence = aligned(q, np.full(3, 1 / 3), outputs).max(axis=1)
+        mean, variance = 0.6 * mean + 0.4 * confidence.mean(), 0.6 * variance + 0.4 * confidence.var(ddof=1)
+        weights = [1.0 if a >= mean else np.exp(-((a - mean) ** 2) / (2 * variance / 4)) for a in confidence]
+        expected = supervised(batch) + 0.5 * np.mean(hard_losses(batch.views[12:], q.argmax(axis=1)) * weights)
+        assert float(method.loss(learner, batch)) == pytest.approx(expected, rel=1e-4)
+        learner.n_updates += 1
+
+
+def test_adamatchs_threshold_is_relative_and_guesses_are_aligned_to_labeled_outputs() -> None:
+    method = make_method("adamatch", momentum=0.6, threshold=0.9)
+    learner = learner_of(method)
+    wanted, found = np.zeros(3), np.zeros(3)
+    for step in STEPS:
+        batch = batch_of(seed=40 + step)
+        p, q = batch.views[:4].softmax(dim=1).numpy(), batch.views[4:12].softmax(dim=1).numpy()
+        wanted = p.mean(axis=0) if step == 0 else 0.6 * wanted + 0.4 * p.mean(axis=0)
+        found = q.mean(axis=0) if step == 0 else 0.6 * found + 0.4 * q.mean(axis=0)
+        guesses = aligned(q, wanted, found)
+        counts = guesses.max(axis=1) >= 0.9 * p.max(axis=1).mean()
+        expected = supervised(batch) + np.mean(hard_losses(batch.views[12:], guesses.argmax(axis=1)) * counts)
+        assert float(method.loss(learner, batch)) == pytest.approx(expected, rel=1e-4)
+        learner.n_updates += 1
+
+
+def test_pl_mixups_loss_is_its_formula() -> None:
+    method = make_method("pl-mixup", balance=0.8, entropy=0.4)
+    generator = torch.Generator().manual_seed(6)
+    logits, soft = torch.randn(12, 3, generator=generator), torch.rand(12, 3, generator=generator)
+    soft = soft / soft.sum(dim=1, keepdim=True)
+    partners, weight = torch.randperm(12, generator=generator), torch.tensor(0.3)
+    draws = {"partners": partners, "mix_weight": weight}
+    tables = {TARGETS: torch.zeros(12, dtype=torch.int64), "soft_labels": soft}
+    batch = Batch(logits, torch.arange(12), 4, tables, draws)
+    fit, entropy, p = [], [], []
+    for i in range(12):
+        mixed = 0.3 * logits[i] + 0.7 * logits[partners[i]]
+        log_p = mixed.log_softmax(dim=0)
+        fit.append(-float(0.3 * (soft[i] * log_p).sum() + 0.7 * (soft[partners[i]] * log_p).sum()))
+        entropy.append(-float((log_p.exp() * log_p).sum()))
+        p.append(log_p.exp().numpy())
+    divergence = float(np.sum((1 / 3) * np.log((1 / 3) / np.mean(p, axis=0))))
+    expected = np.mean(fit) + 0.8 * divergence + 0.4 * np.mean(entropy)
+    assert float(method.loss(Fixed(), batch)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_pl_mixup_keeps_given_labels_and_softens_the_others() -> None:
+    method = make_method("pl-mixup", supervised_passes=0)
+    network = build_model("small-cnn", n_classes=3, in_channels=1).eval()
+    inputs = torch.randint(0, 255, (60, 1, 8, 8), dtype=torch.uint8)
+    plan = method.plan_epoch(0, 0, learner=network, inputs=inputs)
+    labels, soft = method.problem.labels, plan.tables["soft_labels"]
+    assert torch.equal(soft[labels >= 0], functional.one_hot(labels[labels >= 0], 3).float())
+    with torch.no_grad():
+        outputs = network.eval()(method.views.plain(inputs)).softmax(dim=1)
+    assert torch.allclose(soft[labels < 0], outputs[labels < 0], atol=1e-5)
+
+
+def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors() -> None:
+    method: Any = make_method("simmatch", threshold=0.4, instance_weight=0.7, momentum=0.6, n_projected=5)
+    learner: Any = method.learner(build_model("small-cnn", n_classes=3, in_channels=1))
+    labeled = torch.from_numpy(method.problem.labeled)
+    generator = torch.Generator().manual_seed(7)
+    d = learner.student.embedding_size
+    z, mean_z = torch.randn(20, d, generator=generator), torch.randn(12, d, generator=generator)
+    rows = torch.cat([labeled[[0, 3, 5, 5]], torch.from_numpy(method.problem.unlabeled[:8])])
+    targets = method.problem.labels[rows]
+    batch = Batch(torch.zeros(20, 1, 8, 8), rows, 4, {TARGETS: targets}, {})
+    before = learner.bank.clone()
+    with torch.no_grad():
+        expected = simmatch_loss(learner, z, mean_z, targets, method.problem.labels[labeled])
+        found = float(method.loss_of_embeddings(learner, batch, z, mean_z))
+        assert found == pytest.approx(expected, rel=1e-4)
+        fresh = learner.mean_projection(mean_z[:4])
+    assert torch.allclose(learner.bank[[0, 3]], fresh[:2], atol=1e-6)
+    assert torch.allclose(learner.bank[5], functional.normalize(fresh[2] + fresh[3], dim=0), atol=1e-6)
+    assert torch.equal(learner.bank[[1, 2, 4, 6, 7, 8]], before[[1, 2, 4, 6, 7, 8]])
+
+
+def simmatch_loss(learner: Any, z: Tensor, mean_z: Tensor, targets: Tensor, bank_labels: Tensor) -> float:
+    logits = learner.student.head(z)
+    guesses = learner.teacher.head(mean_z[4:]).softmax(dim=1).numpy()
+    guesses = aligned(guesses, np.full(3, 1 / 3), guesses.mean(axis=0))
+    unlabeled, instances = [], []
+    for i in range(8):
+        similar = (learner.bank @ learner.mean_projection(mean_z[4 + i][None])[0] / 0.1).softmax(dim=0).numpy()
+        corrected = np.array([similar[j] * guesses[i][bank_labels[j]] for j in range(9)])
+        corrected /= corrected.sum()
+        q = np.array([0.9 * guesses[i][c] + 0.1 * similar[bank_labels.numpy() == c].sum() for c in range(3)])
+        log_p = logits[12 + i].log_softmax(dim=0).numpy()
+        unlabeled.append(-(q * log_p).sum() if q.max() >= 0.4 else 0.0)
+        log_s = (learner.bank @ learner.projection(z[12 + i][None])[0] / 0.1).log_softmax(dim=0).numpy()
+        instances.append(-(corrected * log_s).sum())
+    assert sum(loss > 0 for loss in unlabeled) > 0
+    return float(functional.cross_entropy(logits[:4], targets[:4]) + np.mean(unlabeled) + 0.7 * np.mean(instances))
+
+
+def test_the_projection_is_averaged_like_the_network() -> None:
+    learner: Any = make_method("simmatch").learner(build_model("small-cnn", n_classes=3, in_channels=1))
+    start = learner.projection[0].bias.detach().clone()
+    mean = 0.0
+    for n, value in enumerate([1.0, 3.0, 7.0]):
+        torch.nn.init.constant_(learner.projection[0].bias, value)
+        learner.average(0.6)
+        decay = min(n / (n + 1), 0.6)
+        mean = decay * mean + (1 - decay) * value
+    assert learner.mean_projection[0].bias.tolist() == pytest.approx([mean] * len(start))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("flexmatch", "threshold", 1.1),
+        ("softmatch", "momentum", -0.1),
+        ("softmatch", "n_sigma", 0.0),
+        ("adamatch", "momentum", 1.0),
+        ("adamatch", "threshold", float("nan")),
+        ("simmatch", "temperature", 0.0),
+        ("simmatch", "smoothing", 1.5),
+        ("simmatch", "instance_weight", -1.0),
+        ("simmatch", "n_projected", 0),
+        ("pl-mixup", "balance", -0.1),
+        ("pl-mixup", "entropy", float("inf")),
+        ("pl-mixup", "class_weighting", True),
+    ],
+)
+def test_thresholds_and_weights_that_make_no_sense_are_refused(name: str, field: str, value: Any) -> None:
+    with pytest.raises(InputError, match=rf"method\.{field} = "):
+        config_class(name)(**{field: value})
