@@ -32,3 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if torch.cuda.is_available():
         return
     items[:] = [item for item in items if "gpu" not in item.keywords]
+
+
+@pytest.fixture(autouse=True)
+def no_pretrained_network_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--features auto` trains, as if no weights were installed: most tests are about training."""
+    monkeypatch.setattr("laplacenet.labeling.choosing_features.installed_lite", tuple)

@@ -14,11 +14,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from laplacenet.api import LabelingRun, label
-    from laplacenet.estimators import LaplaceNetClassifier, LaplacePropagation
+    from laplacenet.api import LabelingRun, embed, label
+    from laplacenet.estimators import LaplaceNetClassifier, LaplacePropagation, PretrainedFeatures
 
 __version__ = "0.1.0"
-__all__ = ["LabelingRun", "LaplaceNetClassifier", "LaplacePropagation", "__version__", "label"]
+__all__ = [
+    "LabelingRun",
+    "LaplaceNetClassifier",
+    "LaplacePropagation",
+    "PretrainedFeatures",
+    "__version__",
+    "embed",
+    "label",
+]
 
 PUBLIC = {
     "LabelingRun": "laplacenet.api",

@@ -6,8 +6,10 @@
 Arguments and paths are checked before torch is imported, which takes seconds.
 """
 
+import contextlib
 import importlib
 import signal
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,11 +25,13 @@ from laplacenet.runtime.run_folder import EXPERIMENT, RunFolder
 if TYPE_CHECKING:
     import numpy as np
 
+    from laplacenet.data import Collection
     from laplacenet.labeling.evaluation import Evaluation
     from laplacenet.labeling.pictures import StageProgress
     from laplacenet.labeling.predictions import Prediction
     from laplacenet.labeling.result import Estimate, Labeling
     from laplacenet.labeling.session import LabelingSession, Progress, SessionEnd
+    from laplacenet.review.serve import Review
     from laplacenet.runtime import Monitor
 
 PathLike = str | Path
@@ -152,6 +156,7 @@ class LabelingRun:
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
+        from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
         from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.models import load_model
@@ -160,8 +165,12 @@ class LabelingRun:
         sources = sources_of(paths)
         if holds_graph_model(self.path):
             return list(graph_predictions(load_graph_model(self.path), sources, monitor=monitor))
-        network, description = load_model(self.path)
-        found = predictions(network.to(choose_device(device)), description, sources, monitor=monitor)
+        place = choose_device(device)
+        if holds_feature_model(self.path):
+            found = feature_predictions(load_feature_model(self.path), sources, device=place, monitor=monitor)
+        else:
+            network, description = load_model(self.path)
+            found = predictions(network.to(place), description, sources, monitor=monitor)
         return [one for one in found if not isinstance(one, Skipped)]
 
     def evaluate(self, truth: PathLike) -> "Evaluation":
@@ -185,6 +194,8 @@ def label(
     out: PathLike | None = None,
     time_limit: str | float | None = None,
     test: PathLike | None = None,
+    features: str = "auto",
+    weights: PathLike | None = None,
     size: int | None = None,
     model: str | None = None,
     flip: bool = True,
@@ -206,7 +217,10 @@ def label(
     `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
     without, sub-folders are the classes. `time_limit` ("15m", or seconds) is for everything, four minutes unless
     given; `steps` are the training steps of the first network and override it. `settings` are texts such as
-    "graph.k=20". `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies.
+    "graph.k=20". `features` says who looks at the pictures of a folder: a pretrained network ("lite0", "lite1",
+    "lite2", "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on
+    them alone, or "auto", which says what it chose and why; options that only training has mean "scratch" then.
+    `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies.
 
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
@@ -215,6 +229,7 @@ def label(
     saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
+        require_kind(folder)
         return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
     named = [labels] if isinstance(labels, str | Path) else list(labels or ())
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
@@ -229,7 +244,15 @@ def label(
         seed=seed,
         prior=prior if isinstance(prior, str) else ",".join(map(str, prior)),
         collection=CollectionConfig(
-            located(path), tuple(map(located, files)), None if truth is None else located(truth), size, strict
+            located(path),
+            tuple(map(located, files)),
+            None if truth is None else located(truth),
+            size,
+            strict,
+            chosen_features(
+                path, features, is_training=any(value is not None for value in (size, model, steps, batch_size))
+            ),
+            None if weights is None else located(Path(weights)),
         ),
         time=TimeConfig(limit_s, steps, suspects),
     )
@@ -237,6 +260,86 @@ def label(
     inputs = [path, *files, *([] if truth is None else [truth])]
     folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=inputs, overwrite=overwrite)
     return finish(sessions().start(asked, texts, folder_of, session))
+
+
+def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
+    """What `--features` means here; `auto` is decided later, where the pictures have been seen."""
+    if features == "auto":
+        return "scratch" if is_training or not pictures.is_dir() else features
+    if features != "scratch" and not pictures.is_dir():
+        raise InputError(f"--features {features}: {pictures} is no folder of pictures; leave --features out")
+    return str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
+
+
+def embed(
+    pictures: PathLike,
+    *,
+    features: str = "lite0",
+    weights: PathLike | None = None,
+    cache: bool = True,
+    device: str = "auto",
+    monitor: "Monitor | None" = None,
+) -> "Collection":
+    """Vectors of a folder's pictures by a pretrained network, with their paths and the labels of its sub-folders.
+
+    `.rows.vectors` has a row for each of `.names`; `.labels` is −1 where no sub-folder names a class.
+    """
+    require_exists(Path(pictures), what="pictures")
+    from laplacenet.models.features import load_features
+    from laplacenet.models.features.cache import cache_folder
+    from laplacenet.models.features.folder import FolderReading, embed_folder
+    from laplacenet.runtime import choose_device
+
+    file = None if weights is None else Path(weights)
+    network = load_features(features, weights=file, device=choose_device(device))
+    reading = FolderReading(cache=cache_folder() if cache else None)
+    return embed_folder(Path(pictures).expanduser(), network, reading, monitor=monitor)
+
+
+def review(
+    photos: PathLike,
+    *,
+    labels: PathLike | None = None,
+    out: PathLike | None = None,
+    features: str = "lite0",
+    weights: PathLike | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    device: str = "auto",
+) -> "Review":
+    """Label photos in the browser. `photos` is a folder of pictures, or the run folder of an earlier review.
+
+    Serves until Ctrl-C, then writes labels.csv, the report and the model into the run folder. In a notebook it returns
+    at once; the object shows the address, and its `stop` ends the review.
+    """
+    photos = Path(photos)
+    require_exists(photos, what="a folder of pictures")
+    from laplacenet.review.pretrained import PretrainedEmbedder
+    from laplacenet.review.serve import Place, open_review
+    from laplacenet.runtime import choose_device
+
+    is_notebook = "ipykernel" in sys.modules
+    embedder = PretrainedEmbedder(
+        features, weights=None if weights is None else Path(weights), device=choose_device(device)
+    )
+    place = Place(host, port, opens_browser=not is_notebook)
+    opening = open_review(
+        photos,
+        embedder,
+        out=None if out is None else Path(out),
+        labels=None if labels is None else Path(labels),
+        place=place,
+    )
+    with contextlib.ExitStack() as stack:
+        found: Review = stack.enter_context(opening)
+        if is_notebook:
+            found.closing = stack.pop_all()
+            return found.start()
+        found.open_browser()
+        found.serve()
+        with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
+            found.write()
+        return found
 
 
 def finish(end: "SessionEnd") -> LabelingRun:
@@ -354,15 +457,23 @@ def require_prior(prior: str | Sequence[float]) -> None:
         raise InputError(f"--prior {prior}: choose {', '.join(PRIORS)} or give a positive number for each class")
 
 
+def require_kind(folder: RunFolder) -> None:
+    """Refuse to resume the run of another command that labels."""
+    content = folder.read(EXPERIMENT)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in ("labeling", None):
+        raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
+
+
 def require_labeling(path: PathLike) -> Path:
     """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
-    if (Path(path) / "labeling.json").is_file():
+    if (Path(path) / "labeling.json").exists():
         return Path(path)
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
     content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != "labeling":
+    if not isinstance(content, dict) or "kind" not in content:
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"

@@ -20,16 +20,16 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_a_run_is_exported_checked_and_not_overwritten(shell: Shell) -> None:
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
-    said = shell.succeeds("export", "run", "--format", "torch-export")
-    assert "reads uint8 n×1×8×8, gives 3 probabilities" in said.out
-    assert "it says what the run's network says" in said.out
+    said = shell.succeeds("export", "run")
+    assert "takes uint8 n×1×8×8, returns 3 probabilities" in said.out
+    assert "it agrees with the run's network" in said.out
     found = torch.export.load(shell.folder / "run" / "model.pt2").module()(torch.zeros(4, 1, 8, 8, dtype=torch.uint8))
     assert found.shape == (4, len(load_model(shell.folder / "run")[1].class_names))
     assert "model.pt2: exists already" in shell.fails("export", "run", "--format", "torch-export")
     shell.succeeds("export", "run", "--format", "torch-export", "--overwrite")
     shell.succeeds("report", "run")
     for arguments, message in {
-        "export run --format tflite": "choose one of onnx, torch-export",
+        "export run --format tflite": "choose one of torch-export, onnx",
         "export run --format torch-export --out model.onnx": "ends in .pt2",
         "export run --format torch-export --out no/such/model.pt2": "cannot be written",
         "export nowhere": "nowhere: is no run folder",

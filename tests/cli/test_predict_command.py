@@ -56,7 +56,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_new_embeddings_take_the_labels_of_those_nearest(shell: Shell) -> None:
     rows = list(csv.DictReader(shell.succeeds("predict", "vectors", "new.npy").out.splitlines()))
     assert [row["path"] for row in rows] == [f"new.npy#{i}" for i in range(4)]
-    assert [row["label"] for row in rows] == ["left", "=right", "=right", "left"]
+    assert [row["label"] for row in rows] == ["left", "'=right", "'=right", "left"]
     assert all(float(row["confidence"]) > 0.5 and float(row["margin"]) > 0 for row in rows)
 
 

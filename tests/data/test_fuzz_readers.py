@@ -120,6 +120,10 @@ LABEL_SEEDS = [
         "cat\n\ndog\nNone\n",
         "index\n3\n0\n",
         "0\n2\n",
+        "a.jpg,cat\npath,label,guess\ncats/b.jpg,'=dog,owl\nlabel,path\ncat,dogs/c.jpg\n",
+        "annotation_id,choice,image\n1,cat,/data/upload/1/0f3a9c2e-a.jpg\n2,dog,/data/local-files/?d=cats%2Fb.jpg\n",
+        '[{"image": "a.jpg", "choice": "cat"}, {"data": {"image": "cats/b.jpg"}, "annotations":'
+        ' [{"result": [{"value": {"choices": ["dog"]}}], "was_cancelled": false}]}]',
     )
 ]
 TABLE_CELLS = st.sampled_from(

@@ -70,6 +70,14 @@ def test_no_hidden_label_takes_part_in_what_is_said_of_its_own_row() -> None:
     assert len(np.unique(folds)) == 6
 
 
+def test_what_is_said_of_hidden_rows_is_not_better_than_what_is_said_of_others() -> None:
+    """Labels that tell nothing are not found again, however well a classifier could learn them by heart."""
+    rng = np.random.default_rng(0)
+    features, labels = torch.from_numpy(rng.normal(size=(60, 200))), torch.from_numpy(rng.integers(0, 3, 60))
+    found = guided_labels(features, labels, config=GuidedConfig(C=1000.0))
+    assert float((found.unseen.argmax(dim=1) == labels).float().mean()) < 0.55
+
+
 def test_a_wrong_label_is_contradicted_while_it_is_hidden() -> None:
     features, truth = clouds(150, noise=0.4)
     labels = some_labels(truth, 10)

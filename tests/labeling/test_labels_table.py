@@ -8,6 +8,7 @@ import torch
 from references_labeling_pages import HOSTILE, made_up_labeling
 
 from laplacenet.labeling.result import HEADING, SOURCES, write_labels
+from laplacenet.runtime.csv_files import unescaped
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -40,3 +41,12 @@ def test_no_path_is_a_formula_to_a_spreadsheet_and_each_still_leads_to_its_file(
     paths = [row["path"] for row in read(write_labels(tmp_path, labeling))]
     assert not any(path.startswith(("=", "+", "-", "@")) for path in paths)
     assert [Path(path) for path in paths] == [Path(name) for name in names]
+
+
+def test_a_class_called_like_a_formula_is_text_to_a_spreadsheet_and_read_back_as_it_is(tmp_path: Path) -> None:
+    labeling = made_up_labeling(6, 3, n_given=3)
+    names = ("=HYPERLINK(1)", "+b", "plain")
+    labeling = replace(labeling, summary=replace(labeling.summary, class_names=names))
+    cells = [row["label"] for row in read(write_labels(tmp_path, labeling))]
+    assert not any(cell.startswith(("=", "+")) for cell in cells)
+    assert [unescaped(cell) for cell in cells] == [names[label] for label in labeling.labels.tolist()]

@@ -166,7 +166,8 @@ def test_a_round_by_mouse(open_page, review, truth):
         await_next(page, before)
     page.wait_for_selector("#class-list li:nth-child(3)")
     page.click("#undo")
-    wait_until(lambda: answered(review) == 2)
+    page.wait_for_function("name => document.querySelector('figcaption .file')?.textContent === name", arg=before)
+    assert answered(review) == 2
     for _ in range(14):
         before = shown(page)
         page.click(f"#class-list button:has(.name:text-is('{truth[before]}'))")

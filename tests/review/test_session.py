@@ -156,6 +156,18 @@ def test_undo_takes_an_answer_back_and_redo_gives_it_again(session):
         session.undo("a", is_redo=True)
 
 
+def test_a_picture_that_an_undo_brought_back_is_not_asked_for_beside_it(session, truth):
+    for _ in range(4):
+        question = session.next_question("a", mode="single")
+        number = question["numbers"][0]
+        give(session, number, truth[session.photos[number].name], via=question["via"])
+        settled(session)
+        session.undo("a")
+        settled(session)
+        assert session.next_question("a", mode="single", holding=[number])["numbers"] != [number]
+        session.undo("a", is_redo=True)
+
+
 def test_undo_is_each_person_s_own(session):
     give(session, 3, "cat", by="a")
     give(session, 4, "cat", by="b")
@@ -210,6 +222,23 @@ def test_labels_from_a_file_join_the_journal_once(session, truth, photos, tmp_pa
     assert join_labels(session, list_file, photos) == 5
     assert join_labels(session, list_file, photos) == 0
     assert [session.state.classes[session.state.target(name)] for name in names] == [truth[name] for name in names]
+
+
+def test_a_file_that_is_read_again_overrides_no_correction(session, truth, photos, tmp_path):
+    name = next(iter(truth))
+    (tmp_path / "labels.csv").write_text(f"path,label\n{name},red\n")
+    join_labels(session, tmp_path / "labels.csv", photos)
+    give(session, session.row_of[name], "green")
+    assert join_labels(session, tmp_path / "labels.csv", photos) == 0
+    assert session.state.classes[session.state.target(name)] == "green"
+
+
+def test_a_file_with_a_name_that_no_class_may_have_leaves_nothing(session, truth, photos, tmp_path):
+    one, two = list(truth)[:2]
+    (tmp_path / "labels.csv").write_text(f"path,label\n{one},red\n{two},{'x' * 81}\n")
+    with pytest.raises(InputError):
+        join_labels(session, tmp_path / "labels.csv", photos)
+    assert session.state.classes == {}
 
 
 def test_a_restart_gives_the_same_state(session, truth, photos, tmp_path):

@@ -41,7 +41,7 @@ def evaluate(
     from laplacenet.runtime.run_folder import EXPERIMENT
 
     content = RunFolder.open(run).read(EXPERIMENT)
-    if isinstance(content, dict) and content.get("kind") == "labeling":
+    if isinstance(content, dict) and "kind" in content:  # experiments have none
         lines = labeling_lines(run, truth)
     elif truth is not None:
         raise InputError(f"--truth {truth}: judges a run of label; {run} is one of train, whose data set has its own")

@@ -30,6 +30,7 @@ def export(
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
+    from laplacenet.labeling.feature_model import feature_network, holds_feature_model
     from laplacenet.labeling.graph_model import holds_graph_model
     from laplacenet.models import load_model
     from laplacenet.models.export import FORMATS, export_model
@@ -44,7 +45,7 @@ def export(
         raise InputError(f"--out {out}: cannot be written (there is no folder {out.parent})")
     if holds_graph_model(path):
         raise InputError(f"{run}: labeled embeddings by a graph; there is no network to export, use laplacenet predict")
-    network, description = load_model(path)
+    network, description = feature_network(path) if holds_feature_model(path) else load_model(path)
     difference = export_model(network, description, out, form=form)
     shape = "×".join(map(str, description.input_shape))
     typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")

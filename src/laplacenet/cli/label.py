@@ -50,6 +50,14 @@ Test = Annotated[
     Path | None,
     typer.Option(callback=existing, help="True labels to test with: a folder, an array file, or a label file."),
 ]
+Features = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|lite0|lite1|lite2|timm:NAME|FILE.onnx|scratch",
+        help="Who looks at the pictures of a folder: a pretrained network, or one trained on them alone (scratch).",
+    ),
+]
+Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features, in place of its own.")]
 Size = Annotated[int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")]
 NoFlip = Annotated[bool, typer.Option("--no-flip", help="Do not mirror pictures: a mirror image may be another class.")]
 Steps = Annotated[
@@ -76,6 +84,8 @@ def label(
     out: Out = None,
     time_limit: Time = None,
     test: Test = None,
+    features: Features = "auto",
+    weights: Weights = None,
     size: Size = None,
     model: Model = None,
     no_flip: NoFlip = False,
@@ -108,6 +118,7 @@ def label(
     if resume is not None:
         fresh: dict[str, object] = {"pictures": pictures, "--labels": labels, "--out": out, "--test": test}
         fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
+        fresh |= {"--features": None if features == "auto" else features, "--weights": weights}
         fresh |= {"--prior": prior, "--no-suspects": no_suspects, "--set": settings, "--seed": seed}
         refuse_beside_resume(fresh | {"--strict": strict, "--overwrite": overwrite})
     try:
@@ -117,6 +128,8 @@ def label(
             out=out,
             time_limit=time_limit,
             test=test,
+            features=features,
+            weights=weights,
             size=size,
             model=model,
             flip=not no_flip,

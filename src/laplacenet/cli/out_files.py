@@ -1,7 +1,5 @@
 """Files that a command leaves where the user says: refused early, never over another one unless told to."""
 
-import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -34,9 +32,3 @@ def write_out(out: Path, content: bytes) -> None:
         write_whole(out, content)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error
-
-
-def csv_line(*cells: str) -> str:
-    line = io.StringIO(newline="")
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()

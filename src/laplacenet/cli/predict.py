@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacenet.cli.options import Device, existing, existing_run
-from laplacenet.cli.out_files import OverwriteFile, csv_line, require_free, write_out
+from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
 from laplacenet.cli.output import say, write_data
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def predict(
 def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
-    """The run's network, or where it labeled embeddings its graph, ready to be asked."""
+    """The run's network, its head over a pretrained one or, where it labeled embeddings, its graph."""
+    from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
     from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
@@ -76,6 +77,9 @@ def loaded_judge(
     if holds_graph_model(run):
         model = load_graph_model(run)
         return lambda sources, monitor: graph_predictions(model, sources, monitor=monitor)
+    if holds_feature_model(run):
+        head = load_feature_model(run)
+        return lambda sources, monitor: feature_predictions(head, sources, device=device, monitor=monitor)
     network, description = load_model(run)
     network = network.to(device)
     return lambda sources, monitor: predictions(network, description, sources, monitor=monitor)
@@ -93,11 +97,12 @@ def without_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Pred
 
 
 def csv_lines(found: "Iterable[Prediction]") -> Iterator[str]:
-    from laplacenet.labeling.result import no_formula
+    from laplacenet.labeling.result import path_cell
+    from laplacenet.runtime.csv_files import csv_line
 
-    yield csv_line("path", "label", "confidence", "margin")
+    yield csv_line(("path", "label", "confidence", "margin"))
     for one in found:
-        yield csv_line(no_formula(one.name), one.label, f"{one.confidence:.4f}", f"{one.margin:.4f}")
+        yield csv_line((path_cell(one.name), one.label, f"{one.confidence:.4f}", f"{one.margin:.4f}"))
 
 
 def json_lines(found: "Iterable[Prediction]") -> Iterator[str]:

@@ -235,8 +235,8 @@ def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
     heading, has_heading = ["path", "label"], False
     name_column, label_column = 0, 1
     lines, names, labels = list[int](), list[str](), list[str]()
-    for is_first, (line, cells) in zip(_first_then_not(), split_rows(text, separator, where=where)):  # noqa: B905
-        if (is_first and _is_heading(cells, text, separator, finder)) or (
+    for position, (line, cells) in enumerate(split_rows(text, separator, where=where)):
+        if (position == 0 and _is_heading(cells, text, separator, finder)) or (
             not _LABEL_WORDS.isdisjoint(cells) and _is_later_heading(cells, finder)
         ):
             heading, has_heading = cells, True
@@ -248,10 +248,6 @@ def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
         names.append(cells[name_column])
         labels.append(cells[label_column])
     return lines, names, labels
-
-
-def _first_then_not() -> Iterator[bool]:
-    return itertools.chain([True], itertools.repeat(False))
 
 
 def _require_cells(cells: list[str], heading: list[str], *, has_heading: bool, where: str) -> None:

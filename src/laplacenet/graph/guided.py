@@ -172,7 +172,6 @@ class Guide:
         self.rows, self.classes = rows @ self.basis, y[self.labeled].cpu().numpy()
         self.counts = np.bincount(self.classes, minlength=n_classes)
         self.C, self.temperature = self._choose()
-        self.model: LogisticModel | None = None
 
     def _choose(self) -> tuple[float, float]:
         """C and the temperature of the classifier's probabilities, by log-loss on labels that it has not seen."""
@@ -214,8 +213,8 @@ class Guide:
     def ask(self, seen: Int[Tensor, " n"]) -> _Answer:
         """What these of the given labels, and no others, make of every point."""
         is_seen = (seen[self.labeled] >= 0).cpu().numpy()
-        model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=self.model)
-        self.model = self.model or model
+        # not from the solution for more labels: separable ones are fitted by it already, the hidden ones among them
+        model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=None)
         classifier = self.classifier(model)
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
         is_labeled = seen >= 0
@@ -327,6 +326,16 @@ def fit_temperature(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarra
 
     def loss(log_temperature: float) -> float:
         return log_loss(logits / np.exp(log_temperature), classes) * len(classes) + log_temperature**2 / 2
+
+    found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def fit_temperature_to(logits: Float64[np.ndarray, "m C"], scores: Float64[np.ndarray, "m C"]) -> float:
+    """The temperature at which these logits say most nearly what the scores say, by cross-entropy."""
+
+    def loss(log_temperature: float) -> float:
+        return -float((scores * log_softmax(logits / np.exp(log_temperature), axis=1)).sum(axis=1).mean())
 
     found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
     return float(np.exp(found.x))

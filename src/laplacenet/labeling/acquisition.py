@@ -1,7 +1,5 @@
 """Which rows are most worth a person's label next, and which given labels are worth a second look."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +8,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from laplacenet.labeling.result import Labeling, no_formula
+from laplacenet.labeling.result import Labeling, path_cell
 from laplacenet.runtime import InputError, stream
+from laplacenet.runtime.csv_files import csv_text
 
 POOL = 4_000  # rows compared with one another: their similarities fill 64 MB
 N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by itself
@@ -97,13 +96,12 @@ def guess_confidence(labeling: Labeling, row: int, guess: int) -> float:
 
 def as_csv(labeling: Labeling, rows: Sequence[tuple[int, int, str]]) -> str:
     """A list to fill in: an empty column for the label, so that a guess nobody looked at is never taken for one."""
-    text = io.StringIO(newline="")
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("path", "label", "guess", "confidence", "why"))
-    for row, guess, reason in rows:
-        name, confidence = labeling.summary.class_names[guess], guess_confidence(labeling, row, guess)
-        table.writerow((no_formula(labeling.names[row]), "", name, f"{confidence:.4f}", reason))
-    return text.getvalue()
+    names = labeling.summary.class_names
+    cells = (
+        (path_cell(labeling.names[row]), "", names[guess], f"{guess_confidence(labeling, row, guess):.4f}", reason)
+        for row, guess, reason in rows
+    )
+    return csv_text(("path", "label", "guess", "confidence", "why"), cells)
 
 
 def _drawn_by_weight(weights: Float[Tensor, " n"], size: int) -> Int64[Tensor, " m"]:

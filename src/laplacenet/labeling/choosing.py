@@ -92,7 +92,8 @@ def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
     )
     time = "" if step_s is None else f", for a step takes {1000 * step_s:.0f} ms here"
     steps = f"{train.steps} steps until the estimate{time}."
-    return (size, network, batch, steps, chosen_prior(settings.prior))
+    suspects = () if settings.time.suspects else ("Wrong labels among those given are not looked for.",)
+    return (size, network, batch, steps, chosen_prior(settings.prior), *suspects)
 
 
 WHY_NETWORK = {

@@ -134,14 +134,17 @@ WRONG_SHARE = 0.05
 """How many given labels are taken to be wrong before any is looked at: one in twenty."""
 
 
-def suspect_labels(unseen: Float[Tensor, "n C"], given: Int64[Tensor, " n"]) -> Bool[Tensor, " n"]:
+def suspect_labels(
+    unseen: Float[Tensor, "n C"], given: Int64[Tensor, " n"], *, least_ratio: float = (1 - WRONG_SHARE) / WRONG_SHARE
+) -> Bool[Tensor, " n"]:
     """Where a class other than the given one is so much likelier that a slip is the better explanation.
 
     If one label in twenty is wrong, and then says something else than the likeliest class, the odds of a slip are
-    0.05 · p(likeliest) to 0.95 · p(given). `unseen` are calibrated, NaN for rows without such scores.
+    0.05 · p(likeliest) to 0.95 · p(given); `least_ratio` can ask for more. `unseen` are calibrated, NaN for rows
+    without such scores.
     """
     is_judged = (given >= 0) & ~unseen.isnan().any(dim=1)
     likeliest, found = unseen.nan_to_num(0).max(dim=1)
     own = unseen.nan_to_num(0).gather(1, given.clamp(min=0)[:, None]).squeeze(1)
-    is_slip = WRONG_SHARE * likeliest > (1 - WRONG_SHARE) * own
+    is_slip = likeliest > least_ratio * own
     return is_judged & (found != given) & is_slip

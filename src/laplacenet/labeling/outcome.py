@@ -7,7 +7,7 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from laplacenet.data import ImageSet
-from laplacenet.labeling.estimate import suspect_labels
+from laplacenet.labeling.estimate import WRONG_SHARE, suspect_labels
 from laplacenet.labeling.evidence import Evidence
 from laplacenet.labeling.gallery import save_gallery, shown_rows
 from laplacenet.labeling.job import Job
@@ -27,6 +27,7 @@ class Findings:
     unseen: Float[Tensor, "n C"]
     finders: UInt8[Tensor, " n"]
     features: Float[Tensor, "n d"]
+    suspect_ratio: float = (1 - WRONG_SHARE) / WRONG_SHARE
 
 
 def labeling_of(
@@ -38,7 +39,7 @@ def labeling_of(
     given: Int64[Tensor, " n"],
 ) -> Labeling:
     """Given labels stay; the scores of a suspect one are those that contradict it."""
-    is_suspect = suspect_labels(findings.unseen, given)
+    is_suspect = suspect_labels(findings.unseen, given, least_ratio=findings.suspect_ratio)
     scores = findings.evidence.at(findings.temperature)
     scores = torch.where(is_suspect[:, None], findings.unseen, scores)
     return Labeling(

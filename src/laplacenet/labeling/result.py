@@ -3,8 +3,6 @@
 In a run folder it is `labeling.json` (words and figures) and `labeling.safetensors` (a tensor for each field of rows).
 """
 
-import csv
-import io
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +12,8 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
-from laplacenet.runtime import InputError, read_sealed, write_sealed, write_whole
+from laplacenet.runtime import InputError, read_sealed, write_sealed
+from laplacenet.runtime.csv_files import write_csv
 from laplacenet.runtime.decoding import decode
 
 SUMMARY, TENSORS = "labeling.json", "labeling.safetensors"
@@ -242,27 +241,32 @@ def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | Non
 
 
 LABELS = "labels.csv"
-HEADING = ("path", "label", "confidence", "margin", "source", "suspect")
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+TRUTHS = ("false", "true")
+HEADING = ("path", "label", "confidence", "margin", "source", "suspect")
 
 
 def write_labels(folder: Path, labeling: Labeling) -> Path:
-    """UTF-8, cells quoted where they must be; numbers with four digits."""
-    text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(HEADING)
+    """UTF-8; numbers with four digits. No cell is a formula to a spreadsheet."""
     columns = (labeling.labels, labeling.confidence, labeling.margin, labeling.sources, labeling.is_suspect)
-    for name, label, confidence, margin, source, is_suspect in zip(
-        labeling.names, *(column.tolist() for column in columns), strict=True
-    ):
-        class_name = labeling.summary.class_names[label]
-        suspect = "true" if is_suspect else "false"
-        lines.writerow([no_formula(name), class_name, f"{confidence:.4f}", f"{margin:.4f}", SOURCES[source], suspect])
-    path = folder / LABELS
-    write_whole(path, text.getvalue().encode())
-    return path
+    class_names = labeling.summary.class_names
+    rows = (
+        (
+            path_cell(name),
+            class_names[label],
+            f"{confidence:.4f}",
+            f"{margin:.4f}",
+            SOURCES[source],
+            str(is_suspect).lower(),
+        )
+        for name, label, confidence, margin, source, is_suspect in zip(
+            labeling.names, *(column.tolist() for column in columns), strict=True
+        )
+    )
+    write_csv(folder / LABELS, HEADING, rows)
+    return folder / LABELS
 
 
-def no_formula(name: str) -> str:
-    """A spreadsheet computes a cell that begins with =, +, − or @; the same path can be written without."""
+def path_cell(name: str) -> str:
+    """A path that no spreadsheet takes for a formula and that still leads to its file."""
     return f"./{name}" if name.startswith(FORMULA_SIGNS) else name

@@ -12,8 +12,16 @@ from laplacenet.labeling.inputs import InputRecord, input_changes
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.picture_run import PictureRun
 from laplacenet.labeling.result import SUMMARY, read_labeling_file
-from laplacenet.labeling.settings import KIND, LabelingSettings
-from laplacenet.labeling.stage_plan import SHARES, StagePlan, measure_threads, reporting_s, steps_within, threads_to_try
+from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.labeling.stage_plan import (
+    SHARES,
+    StagePlan,
+    hidden_folds,
+    measure_threads,
+    reporting_s,
+    steps_within,
+    threads_to_try,
+)
 from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models import require_fit
 from laplacenet.runtime import InputError, NullMonitor, RunFolder, provenance
@@ -22,6 +30,8 @@ from laplacenet.runtime.settings import from_json, to_json
 from laplacenet.training import Execution
 
 DEFAULT_LIMIT_S = 240.0
+PASSES_PER_STAGE = 2
+"""Labelings of all rows that a short stage makes: before its first epoch and at its end."""
 
 
 def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
@@ -39,8 +49,9 @@ def record_inputs(job: Job, folder: RunFolder, execution: Execution) -> None:
 
 
 def read_settings(folder: RunFolder) -> LabelingSettings:
+    """Of a run of label, or of another command that labels, whose `kind` says so."""
     content = folder.read(EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != KIND:
+    if not isinstance(content, dict) or "kind" not in content:
         raise InputError(f"{folder.path}: is no labeling; go on with laplacenet train --resume {folder.path}")
     return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))
 
@@ -52,6 +63,11 @@ def require_same_inputs(job: Job, folder: RunFolder) -> None:
             f"{folder.path}: not the inputs that this run began with ({changes});"
             " restore them, or label them as they are now into another --out"
         )
+
+
+def full_plan(context: LabelingContext) -> StagePlan:
+    job = context.job
+    return StagePlan(context, hidden_folds(job.given, seed=job.settings.seed))
 
 
 def input_changes_of(job: Job, folder: RunFolder) -> str | None:
@@ -69,9 +85,14 @@ def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]
         steps = settings.time.steps or settings.train.steps
         settings = replace(settings, threads=settings.threads or torch.get_num_threads())
         return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), None
-    threads, step_s = measure_threads(context, [settings.threads] if settings.threads else threads_to_try(context))
+    numbers = [settings.threads] if settings.threads else threads_to_try(context)
+    threads, step_s, pass_s = measure_threads(context, numbers)
     settings = replace(settings, threads=threads)
+    context = with_settings(context, settings)
     left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows))
+    passes_s = len(full_plan(context).names) * PASSES_PER_STAGE * pass_s
+    if settings.time.suspects and passes_s > left_s / 2 and not context.path("").exists():
+        settings = replace(settings, time=replace(settings.time, suspects=False))  # the labels themselves come first
     steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
     return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), step_s
 

@@ -12,8 +12,10 @@ import torch
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
 from laplacenet.labeling.choosing import chosen_size, settings_for
+from laplacenet.labeling.choosing_features import FeatureChoice, choose_features
 from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
+from laplacenet.labeling.features import feature_choices, features_of, read_feature_job, run_on_features
 from laplacenet.labeling.job import Job, read_job
 from laplacenet.labeling.pictures import StageProgress
 from laplacenet.labeling.run import (
@@ -26,9 +28,10 @@ from laplacenet.labeling.run import (
     require_same_inputs,
     require_trainable,
 )
-from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.labeling.settings import SCRATCH, LabelingSettings
 from laplacenet.labeling.stage_plan import use_threads
 from laplacenet.labeling.stages import LabelingContext
+from laplacenet.models.features import FeatureNetwork
 from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
 from laplacenet.training import Execution
 
@@ -83,6 +86,11 @@ def start(
 
     `new_folder` makes the run folder; it is called when all that can be refused has been.
     """
+    with session.progress.reading(settings.collection.pictures) as monitor:
+        choice = choose_features(settings, device=session.execution.device, monitor=monitor)
+    settings = choice.settings
+    if settings.collection.features != SCRATCH:
+        return start_with_features(choice, texts, new_folder, session)
     size = chosen_size(settings.collection, session.execution.device)
     job = session.read(replace(settings, collection=replace(settings.collection, size=size)))
     settings = settings_for(job, texts, session.execution.device)
@@ -94,8 +102,36 @@ def start(
     folder = new_folder()
     for note in notes_on(job):
         session.progress.warn(note)
+    if choice.why:
+        session.progress.chose(choice.why)
     with folder.locked():
         return train_pictures(job, folder, session, is_new=True) if job.are_pictures else spread(job, folder, session)
+
+
+def start_with_features(
+    choice: FeatureChoice, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
+) -> SessionEnd:
+    """Label pictures that a pretrained network looks at."""
+    settings = choice.settings
+    network = features_of(settings, session.execution.device)
+    with session.progress.reading(settings.collection.pictures) as monitor:
+        job = read_feature_job(settings, network, monitor)
+    job = replace(job, settings=settings_for(job, texts, session.execution.device))
+    folder = new_folder()
+    for note in notes_on(job):
+        session.progress.warn(note)
+    with folder.locked():
+        return label_by_features(job, folder, session, network, why=choice.why)
+
+
+def label_by_features(
+    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork, *, why: tuple[str, ...] = ()
+) -> SessionEnd:
+    """Seconds, and always from the start."""
+    begin(job, folder, session.execution)
+    session.progress.chose((*why, *feature_choices(job, network)))
+    run_on_features(job, folder, network, execution=session.execution, started_at=session.started_at)
+    return SessionEnd(folder)
 
 
 def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -> SessionEnd:
@@ -103,6 +139,12 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
     settings = read_settings(folder)
     if limit_s is not None:
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
+    if settings.collection.features != SCRATCH:
+        network = features_of(settings, session.execution.device)
+        with session.progress.reading(settings.collection.pictures) as monitor:
+            job = read_feature_job(settings, network, monitor)
+        with folder.locked():
+            return label_by_features(job, folder, session, network)
     job = session.read(settings)
     with folder.locked():
         if job.are_pictures:

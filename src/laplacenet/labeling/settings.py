@@ -9,6 +9,7 @@ from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
+SCRATCH = "scratch"
 MOST_THREADS = 1024
 
 
@@ -28,6 +29,8 @@ class CollectionConfig:
     """What is labeled: `pictures` is a folder or a file of arrays, `labels` are files of labels, `test` a test set.
 
     `size` is the side in pixels that pictures of a folder are resized to. `strict` refuses files that cannot be read.
+    `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
+    its weights, None for its usual ones.
     """
 
     pictures: str = ""
@@ -35,6 +38,8 @@ class CollectionConfig:
     test: str | None = None
     size: int | None = None
     strict: bool = False
+    features: str = SCRATCH
+    weights: str | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ SLACK = 1.3
 """How much longer than planned a stage may take before it is cut short: other programs may slow it down."""
 WARM_UP, MEASURED = 3, 6
 N_SAMPLED = 4000
+LONG_ENOUGH_TO_COMPARE_S = 60.0
+"""Time limits from which it pays to measure several numbers of threads."""
 
 
 class Stopwatch:
@@ -48,8 +50,11 @@ class Stopwatch:
             self.began_at = time.perf_counter()
 
 
-def measure_step_s(context: LabelingContext) -> float:
-    """Seconds a step takes with its share of the labeling before each epoch, measured on some of the rows."""
+def measure_step_s(context: LabelingContext) -> tuple[float, float]:
+    """Seconds that a step takes, with its share of the labeling before each epoch, and that labeling all rows takes.
+
+    Measured on some of the rows.
+    """
     rows, given = context.rows, context.job.given
     some = stream(0, "labeling/timing").permutation(len(rows))[:N_SAMPLED]
     chosen = torch.from_numpy(np.union1d(torch.nonzero(given >= 0).flatten().numpy(), some))
@@ -64,26 +69,27 @@ def measure_step_s(context: LabelingContext) -> float:
     step_s = (time.perf_counter() - watch.began_at - sum(label_s[1:])) / MEASURED
     n_unlabeled = max(1, int((labels < 0).sum()))
     epoch_steps = n_unlabeled // min(config.unlabeled_batch_size, n_unlabeled)
-    return max(step_s, 1e-4) + sum(label_s) / len(label_s) / epoch_steps
+    pass_s = sum(label_s) / len(label_s)
+    return max(step_s, 1e-4) + pass_s / epoch_steps, pass_s * len(rows) / len(chosen)
 
 
 def threads_to_try(context: LabelingContext) -> list[int]:
     """Steps of a small network gain little from many threads, and where other programs compute too they lose: threads
     wait for the slowest among them."""
-    most = torch.get_num_threads()
-    if context.execution.device.type != "cpu":
+    most, limit_s = torch.get_num_threads(), context.job.settings.time.limit_s
+    if context.execution.device.type != "cpu" or (limit_s is not None and limit_s < LONG_ENOUGH_TO_COMPARE_S):
         return [most]
     return sorted({n_threads for n_threads in (1, 2, 4, most) if n_threads <= most})
 
 
-def measure_threads(context: LabelingContext, numbers: list[int]) -> tuple[int, float]:
-    """With which of these numbers of threads a step is fastest here and now, and what it takes in seconds."""
-    step_s = {}
+def measure_threads(context: LabelingContext, numbers: list[int]) -> tuple[int, float, float]:
+    """With which of these numbers of threads a step is fastest here and now, and what `measure_step_s` says of it."""
+    measured = {}
     for n_threads in numbers:
         with use_threads(n_threads):
-            step_s[n_threads] = measure_step_s(context)
-    fastest = min(numbers, key=lambda n_threads: step_s[n_threads])
-    return fastest, step_s[fastest]
+            measured[n_threads] = measure_step_s(context)
+    fastest = min(numbers, key=lambda n_threads: measured[n_threads])
+    return fastest, *measured[fastest]
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from laplacenet.augment import normalized
 from laplacenet.models import Inference, ModelDescription, Network
 from laplacenet.runtime import InputError, RunError, stream, write_whole
 
-FORMATS = {"onnx": "model.onnx", "torch-export": "model.pt2"}
+FORMATS = {"torch-export": "model.pt2", "onnx": "model.onnx"}
 NEEDED_FOR_ONNX = ("onnx", "onnxscript", "onnxruntime")
 METADATA = "laplacenet.json"
 TOLERANCE = 1e-4

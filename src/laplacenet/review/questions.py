@@ -20,7 +20,7 @@ GRID = 20
 LEAST_IN_GRID = 4
 N_SINGLES = 200
 N_GRIDS = 6
-LEAST_SURE = 0.5
+LEAST_SURE = 0.3
 """A grid is shown under one name: what is less likely than this would be clicked away."""
 
 
@@ -118,16 +118,20 @@ def _spread(embedded: Embedded, rows: Int64[Tensor, " m"]) -> tuple[int, ...]:
 def _grids(
     embedded: Embedded, scores: Float[Tensor, "m C"], margin: Float[Tensor, " m"], rows: Int64[Tensor, " r"]
 ) -> tuple[Grid, ...]:
-    """Around the most doubtful row of each class, the rows most like it among the doubtful half of that class."""
+    """Of each class its most doubtful rows, those like the first of them beside it: alike is easily looked over.
+
+    A wrong picture costs an answer, a right one nothing. So where half of a grid is wrong, an answer corrects nearly
+    one label; a single doubtful picture corrects half a one.
+    """
     confidence, guess = scores.max(1)
     grids: list[tuple[float, Grid]] = []
     for column in range(scores.shape[1]):
         own = rows[(guess[rows] == column) & (confidence[rows] >= LEAST_SURE)]  # still the most doubtful first
         if len(own) < LEAST_IN_GRID:
             continue
-        doubtful = own[: max(2 * GRID, len(own) // 2)]
+        doubtful = own[:GRID]
         alike = embedded.points[doubtful] @ embedded.points[doubtful[0]]
-        members = doubtful[alike.argsort(descending=True, stable=True)[:GRID]]
+        members = doubtful[alike.argsort(descending=True, stable=True)]
         doubt = float((1 - margin[members]).sum())
         grids.append((doubt, Grid(column, tuple(members.tolist()))))
     grids.sort(key=lambda pair: -pair[0])

@@ -50,8 +50,13 @@ class Review:
         self.token = secrets.token_urlsafe(24)
         self.socket = listen(place)
         self.port = int(self.socket.getsockname()[1])
+        self.closing = contextlib.ExitStack()
         self._server: Any = None
         self._thread: threading.Thread | None = None
+
+    def _repr_html_(self) -> str:
+        """The link that a notebook shows."""
+        return f'<a href="{self.address}" target="_blank" rel="noopener">Review {len(self.session.photos)} pictures</a>'
 
     @property
     def address(self) -> str:
@@ -94,7 +99,7 @@ class Review:
             self.session.close()
 
     def start(self) -> "Review":
-        """Serve in a thread, for notebooks; `stop` ends it."""
+        """Serve in a thread, for notebooks; `stop` ends it and writes the files."""
         self._thread = threading.Thread(target=self.serve, name="review-server", daemon=True)
         self._thread.start()
         return self
@@ -104,6 +109,9 @@ class Review:
             self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=30)
+        with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
+            self.write()
+        self.closing.close()
 
     def open_browser(self) -> None:
         if self.place.opens_browser:
@@ -184,8 +192,8 @@ def open_review(
     with folder.locked():
         journal = Journal(folder.path / ANSWERS)
         session = Session(found, journal, embedder, seed=seed)
-        if labels is not None:
-            join_labels(session, labels, photos)
+        for file in [*labels_of(folder.path), *([] if labels is None else [labels])]:
+            join_labels(session, file, photos)
         review = Review(folder, photos, session, place)
         try:
             yield review
@@ -194,11 +202,19 @@ def open_review(
 
 
 def pictures_of(run: Path) -> Path:
+    return Path(settings_of(run).collection.pictures)
+
+
+def labels_of(run: Path) -> list[Path]:
+    """The label files that a run of `label` was given, as far as they are still there."""
+    return [Path(file) for file in settings_of(run).collection.labels if Path(file).is_file()]
+
+
+def settings_of(run: Path) -> LabelingSettings:
     content = RunFolder.open(run).read(EXPERIMENT)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
-    settings = from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
-    return Path(settings.collection.pictures)
+    return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
 
 
 def run_folder(out: Path, photos: Path, *, seed: int) -> RunFolder:

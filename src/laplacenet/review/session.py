@@ -14,7 +14,7 @@ from laplacenet.review.live import Given, Live, Result
 from laplacenet.review.photos import Photo
 from laplacenet.review.propagation import Embedded
 from laplacenet.review.questions import LEAST_IN_GRID, first_questions
-from laplacenet.review.state import AUDIT, LABEL, NONE, NONE_ID, History, State, folded, replay
+from laplacenet.review.state import AUDIT, FILE, LABEL, NONE, NONE_ID, History, State, folded, replay
 from laplacenet.runtime import InputError, stream
 
 LONGEST_NAME = 80
@@ -25,6 +25,8 @@ SKIP_FOR = 20
 QUESTIONS_PER_AUDIT = 5
 QUESTIONS_PER_POINT = 10
 """Of the curve of the estimate."""
+ANSWERS_BEFORE_GRIDS = 5
+"""A class: before that, answers to unlike pictures teach more than answers to many alike."""
 N_GUESSES = 5
 ALL_LEVELS = 3
 
@@ -131,17 +133,29 @@ class Session:
             return entry.content.get("via", ""), [self.row_of[name] for name in names if name in self.row_of]
 
     def add_labels(self, source: str, labels: dict[int, str]) -> int:
-        """Labels from a file; those that are known already are left out. Gives how many were new."""
+        """Labels from a file; what a file has said before is left out, so that it overrides no later correction.
+
+        Gives how many were new.
+        """
         with self.lock:
+            for name in {name for name in labels.values() if folded(name) not in RESERVED}:
+                checked_name(name)  # before anything of the file is taken
             by_class: dict[int, list[int]] = {}
             for number, name in labels.items():
                 label = NONE_ID if folded(name) in RESERVED else self.new_class(source, name)
-                if self.state.target(self.photos[number].name) != label:
+                if not self._has_said(self.photos[number].name, label):
                     by_class.setdefault(label, []).append(number)
             for label, numbers in by_class.items():
                 what = {"answer": NONE} if label == NONE_ID else {"answer": LABEL, "class": label}
-                self.answer(source, {**what, "via": "file", "seen": self.state.n}, numbers)
+                self.answer(source, {**what, "via": FILE, "seen": self.state.n}, numbers)
             return sum(map(len, by_class.values()))
+
+    def _has_said(self, picture: str, label: int) -> bool:
+        """Whether the picture has this label, or a file gave it before."""
+        if self.state.target(picture) == label:
+            return True
+        targets = [answer.target for answer in self.state.answers.get(picture, ()) if answer.via == FILE]
+        return label in [self._current(target) for target in targets if target is not None]
 
     def _require_class(self, label: int) -> None:
         if label not in self.state.classes:
@@ -204,8 +218,9 @@ class Session:
     def next_question(self, by: str, *, mode: str, holding: Iterable[int] = ()) -> dict[str, Any]:
         """What this person should be asked now; `holding` are pictures that the page has already."""
         with self.lock:
-            self._drop_leases(by, set(holding))
-            question = self._choose(mode, set(self._leases))
+            held = set(holding)  # after an undo the page shows a picture that nobody asked for
+            self._drop_leases(by, held)
+            question = self._choose(mode, held | set(self._leases))
             until = time.monotonic() + LEASE_S
             for number in question.get("numbers", ()):
                 self._leases[number] = (by, until, question["via"])
@@ -262,7 +277,7 @@ class Session:
             for row in first_questions(result.regions, rows, n_levels=ALL_LEVELS):
                 if self._may_ask(int(pictures[row]), taken):
                     return {"kind": "single", "via": "queue", "numbers": [int(pictures[row])]}
-        if mode == "grid":
+        if mode == "grid" and self._n_learned() >= ANSWERS_BEFORE_GRIDS * len(result.columns):
             for grid in result.ranking.grids:
                 numbers = [int(pictures[row]) for row in grid.rows]
                 numbers = [number for number in numbers if self._may_ask(number, taken)]
@@ -276,9 +291,13 @@ class Session:
 
     def _is_cold(self, result: Result) -> bool:
         """Until every region has an answer, and two of each class that is known."""
-        n_answers = sum(not self.state.is_kept_back(name) for name in self.state.answers)
+        n_answers = self._n_learned()
         n_regions = len(result.regions[0]) if result.regions else 0
         return len(result.columns) < 2 or n_answers < max(n_regions, 2 * len(self.state.classes))
+
+    def _n_learned(self) -> int:
+        """Answers that are not kept back."""
+        return sum(not self.state.is_kept_back(name) for name in self.state.answers)
 
     def _any_left(self, taken: set[int]) -> dict[str, Any]:
         for number in range(len(self.photos)):

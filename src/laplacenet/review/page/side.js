@@ -3,6 +3,8 @@ import { h, byId, color, percent } from "./dom.js";
 
 const count = (n) => n.toLocaleString("en-US").replaceAll(",", "\u202f");
 
+const rounded = (n) => Number(n.toPrecision(2)); // it is an extrapolation: more digits would mean nothing
+
 export class Side {
   constructor(app) {
     this.app = app;
@@ -29,7 +31,7 @@ export class Side {
     byId("embedding-bar").value = summary.embedded / summary.pictures;
     byId("accuracy").textContent = accuracyText(summary.estimate);
     byId("goals").replaceChildren(...Object.entries(summary.goals).map(([goal, n]) => h("li", {},
-      n === 0 ? `${goal.replace("%", " %")} right: reached` : `${goal.replace("%", " %")} right: about ${count(n)} more answers`)));
+      n === 0 ? `${goal.replace("%", " %")} right: reached` : `${goal.replace("%", " %")} right: about ${count(rounded(n))} more answers`)));
     const notes = summary.unreadable ? [`${summary.unreadable} files cannot be read as pictures`, ...summary.notes] : summary.notes;
     byId("notes").replaceChildren(...notes.map((note) => h("li", {}, note)));
     byId("curve").replaceChildren(...curve(summary.curve));

@@ -15,7 +15,7 @@ from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import TARGETS, BaseMethod, MethodConfig
 from laplacenet.training.noise import normal_noise
 from laplacenet.training.schedule import sigmoid_ramp_up
-from laplacenet.training.views import ViewGroup, groups_of_views, views_of_all
+from laplacenet.training.views import VectorViews, ViewGroup, groups_of_views, views_of_all
 
 CONSISTENCY, NOISE_SEED, WEIGHTS = "consistency", "noise_seed", "weights"
 STRENGTHS = ("weak", "strong")
@@ -94,6 +94,11 @@ class ConsistencyTraining(ViewTraining):
     """A weight w(t) = w_max·exp(−5·(1 − t/T)²) for the agreement between outputs."""
 
     config: ConsistencyConfig
+
+    def notes(self) -> list[str]:
+        if isinstance(self.views, VectorViews) and self.config.noise == 0:
+            return ["vectors have no augmentation, so all views of one are equal; set method.noise to make them differ"]
+        return []
 
     def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
         ramp = sigmoid_ramp_up(first_step, n_steps, self.config.ramp_up * self.steps)

@@ -67,10 +67,13 @@ class EpochLabels(ViewTraining):
 
     def restarted_rates(self, plan: EpochPlan, first_step: int, n_steps: int) -> dict[str, np.ndarray]:
         """Each stage has a learning rate schedule of its own."""
-        is_first = plan.first_step < self.first_stage_steps
-        start = 0 if is_first else self.first_stage_steps
-        length = self.first_stage_steps if is_first else self.steps - self.first_stage_steps
-        return {LR: learning_rates(replace(self.train, steps=length), first_step - start, n_steps)}
+        start = self.stage_start(plan)
+        end = self.first_stage_steps if plan.first_step < self.first_stage_steps else self.steps
+        return {LR: learning_rates(replace(self.train, steps=end - start), first_step - start, n_steps)}
+
+    def stage_start(self, plan: EpochPlan) -> int:
+        """The first step of the stage to which the epoch belongs."""
+        return 0 if plan.first_step < self.first_stage_steps else self.first_stage_steps
 
     def neighbors(self, features: Float[Tensor, "n d"], *, k: int | None = None) -> Neighbors:
         """The k nearest by cosine, by default as many as the graph has."""

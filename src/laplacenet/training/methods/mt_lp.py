@@ -11,9 +11,10 @@ from laplacenet.models import Network
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import SEMI_SUPERVISED, TARGETS
-from laplacenet.training.methods.consistency import WEIGHTS, weighted_loss
+from laplacenet.training.methods.consistency import CONSISTENCY, WEIGHTS, weighted_loss
 from laplacenet.training.methods.lp import PropagatedLabels
 from laplacenet.training.methods.mean_teacher import MeanTeacher, MeanTeacherConfig
+from laplacenet.training.schedule import sigmoid_ramp_up
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class MTLP(PropagatedLabels, MeanTeacher):
     """First Mean Teacher, then 1/b Σ_i ω_i·ζ_ŷi·CE(f(x_i), ŷ_i) + w(t)·MSE(student, teacher) with the weights of LP.
 
     The graph is built on the student's features. The second stage begins with a fresh copy of the student as its
-    teacher and starts the learning rate again. The teacher is the network that is judged.
+    teacher and starts the learning rate and the rise of w again. The teacher is the network that is judged.
     """
 
     config: MTLPConfig
@@ -69,7 +70,9 @@ class MTLP(PropagatedLabels, MeanTeacher):
 
     def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
         numbers = MeanTeacher.draw_numbers(self, plan, first_step, n_steps, batch_size)
-        return {**numbers, **self.restarted_rates(plan, first_step, n_steps)}
+        ramp = sigmoid_ramp_up(first_step - self.stage_start(plan), n_steps, self.config.ramp_up * self.steps)
+        weight = {CONSISTENCY: np.float32(self.config.consistency) * ramp}
+        return {**numbers, **weight, **self.restarted_rates(plan, first_step, n_steps)}
 
     def labeled_loss(self, logits: Float[Tensor, "b C"], batch: Batch) -> Float[Tensor, ""]:
         return weighted_loss(logits, batch)

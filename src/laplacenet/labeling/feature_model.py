@@ -1,0 +1,202 @@
+"""A pretrained network and a linear head for pictures that come later, in the run folder as `model.safetensors`.
+
+The head is fitted to the labels that were found for all pictures, not only to the given ones, so that what the graph
+has learned goes along. The network itself is not copied: its name and its fingerprint are.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+
+from laplacenet.data import ChannelStatistics, Skipped
+from laplacenet.graph.guided import fit_temperature_to
+from laplacenet.graph.logistic import fit_logistic
+from laplacenet.graph.pseudo_labels import unit_rows
+from laplacenet.labeling.predictions import Prediction, Source, named_predictions
+from laplacenet.models import ModelConfig, ModelDescription, Network
+from laplacenet.models.features import FeatureNetwork, load_features
+from laplacenet.models.features.cache import cache_folder
+from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
+from laplacenet.runtime import (
+    InputError,
+    Monitor,
+    NullMonitor,
+    read_json,
+    read_sealed,
+    read_whole,
+    stream,
+    write_sealed,
+    write_whole,
+)
+
+KIND = "features"
+BYTE = 255.0
+HEAD_PENALTY = 100.0
+HEAD_TOL = 1e-3
+MOST_ROWS = 20_000  # to fit a head on
+BLOCK = 512  # pictures between two lines of output
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureModel:
+    """Vectors of the network `features` → centered and of length 1 → logits → probabilities at `temperature`."""
+
+    features: str
+    weights_file: str | None
+    fingerprint: str
+    center: Float[Tensor, " d"]
+    weights: Float[Tensor, "d C"]
+    offsets: Float[Tensor, " C"]
+    temperature: float
+    class_names: tuple[str, ...]
+
+    def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
+        if vectors.shape[1] != len(self.center):
+            raise InputError(f"embeddings of {vectors.shape[1]} numbers; this model reads {len(self.center)}")
+        rows = unit_rows(vectors.float() - self.center)
+        return ((rows @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
+
+    def network(self, device: torch.device) -> FeatureNetwork:
+        """The network that the pictures were embedded with; another one of the same name is refused."""
+        weights = None if self.weights_file is None else Path(self.weights_file)
+        found = load_features(self.features, weights=weights, device=device)
+        if found.fingerprint != self.fingerprint:
+            raise InputError(f"{self.features}: not the network that this run was made with (its weights differ)")
+        return found
+
+
+def fit_head(
+    X: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], scores: Float[Tensor, "n C"], *, seed: int
+) -> tuple[Float[Tensor, "d C"], Float[Tensor, " C"], float]:
+    """Weights, offsets and temperature of a head for rows of length 1; a row counts by the confidence in its label."""
+    rows = np.sort(stream(seed, "labeling/head").permutation(len(X))[:MOST_ROWS])
+    chosen = torch.from_numpy(rows)
+    inputs, classes = X[chosen].double().cpu().numpy(), labels[chosen].cpu().numpy()
+    confidence = scores[chosen].gather(1, labels[chosen][:, None]).squeeze(1).double().clamp(min=1e-3)
+    model = fit_logistic(
+        inputs, classes, n_classes=scores.shape[1], C=HEAD_PENALTY, tol=HEAD_TOL, weights=confidence.cpu().numpy()
+    )
+    offsets = np.nan_to_num(model.offsets, neginf=-1e4)
+    logits = inputs @ model.weights + offsets
+    temperature = fit_temperature_to(logits, scores[chosen].double().cpu().numpy())
+    return torch.from_numpy(model.weights).float(), torch.from_numpy(offsets).float(), temperature
+
+
+def save_feature_model(folder: Path, model: FeatureModel) -> None:
+    tensors = {"center": model.center, "weights": model.weights, "offsets": model.offsets}
+    content = save_tensors({name: tensor.float().contiguous() for name, tensor in tensors.items()})
+    write_whole(folder / WEIGHTS, content)
+    description = {
+        "kind": KIND,
+        "features": model.features,
+        "weights_file": model.weights_file,
+        "fingerprint": model.fingerprint,
+        "class_names": model.class_names,
+        "temperature": model.temperature,
+        HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest(),
+    }
+    write_sealed(folder / DESCRIPTION, description)
+
+
+def holds_feature_model(folder: Path) -> bool:
+    """Whether the folder's model is a head over a pretrained network."""
+    path = folder / DESCRIPTION
+    found = read_json(path) if path.is_file() else None
+    return isinstance(found, dict) and found.get("kind") == KIND
+
+
+def load_feature_model(folder: Path) -> FeatureModel:
+    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
+    if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
+        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
+    try:
+        tensors = load_tensors(content)
+        return FeatureModel(
+            features=str(found["features"]),
+            weights_file=None if found["weights_file"] is None else str(found["weights_file"]),
+            fingerprint=str(found["fingerprint"]),
+            center=tensors["center"],
+            weights=tensors["weights"],
+            offsets=tensors["offsets"],
+            temperature=float(found["temperature"]),
+            class_names=tuple(str(name) for name in found["class_names"]),
+        )
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{folder / DESCRIPTION}: not the description of a head over features ({error})") from error
+
+
+def feature_predictions(
+    model: FeatureModel, sources: Sequence[Source], *, device: torch.device, monitor: Monitor | None = None
+) -> Iterator[Prediction | Skipped]:
+    """One for each picture, in order; a file in a folder that cannot be read is skipped and named."""
+    for source in sources:
+        if source.rows is not None:
+            raise InputError(f"{source.path}: this run reads picture files; give pictures or folders of them")
+    network = model.network(device)
+    for source in sources:
+        yield from source.skipped
+        for start in range(0, len(source.files), BLOCK):
+            some = source.files[start : start + BLOCK]
+            paths = [file.path for file in some]
+            found = embed_pictures(paths, network, cache=cache_folder(), monitor=monitor or NullMonitor())
+            for position, reason in found.failures.items():
+                if source.is_named:
+                    raise InputError(f"{source.path}: not a picture that can be read ({reason})")
+                yield Skipped(some[position].name, reason)
+            if found.kept:
+                names = [some[position].name for position in found.kept]
+                yield from named_predictions(names, model.probabilities(found.vectors), model.class_names)
+
+
+class CenteredTrunk(nn.Module):
+    """A trunk whose vectors are centered and brought to length 1."""
+
+    center: Tensor
+
+    def __init__(self, trunk: nn.Module, center: Float[Tensor, " d"]) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.register_buffer("center", center)
+
+    def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+        return nn.functional.normalize(self.trunk(x) - self.center, dim=1)
+
+
+def feature_network(folder: Path) -> tuple[Network, ModelDescription]:
+    """Trunk and head as one network of plain operations, for export."""
+    model = load_feature_model(folder)
+    features = model.network(torch.device("cpu"))
+    if features.module is None:
+        raise InputError(f"{model.features}: an ONNX file cannot be joined with its head; use laplacenet predict")
+    body = CenteredTrunk(features.module, model.center)
+    network = Network(body, embedding_size=len(model.center), n_classes=len(model.class_names))
+    with torch.no_grad():
+        network.head.weight.copy_(model.weights.T)
+        network.head.bias.copy_(model.offsets)
+    mean, std = (tuple(value / BYTE for value in values) for values in (features.mean, features.std))
+    description = ModelDescription(
+        model=PretrainedConfig(model.features),
+        input_shape=(3, features.pixels, features.pixels),
+        class_names=model.class_names,
+        statistics=ChannelStatistics(mean=mean, std=std),
+        temperature=model.temperature,
+    )
+    return network.eval(), description
+
+
+@dataclass(frozen=True)
+class PretrainedConfig(ModelConfig):
+    """A network that is loaded by the name of its features, not built."""
+
+    def __post_init__(self) -> None:
+        pass

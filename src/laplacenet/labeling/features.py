@@ -1,0 +1,222 @@
+"""Pictures seen through a pretrained network: classifier and graph label them together, in seconds."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from laplacenet.data import Collection, Skipped, VectorSet, read_judges
+from laplacenet.data.collection import ReadingOptions
+from laplacenet.data.judges import labels_own_rows
+from laplacenet.data.label_files import label_paths
+from laplacenet.data.pictures import decode_all
+from laplacenet.data.walking import PictureFile
+from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
+from laplacenet.labeling.estimate import FEW, calibrate, estimate_accuracy
+from laplacenet.labeling.evidence import class_shares, score_evidence
+from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
+from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
+from laplacenet.labeling.job import Job
+from laplacenet.labeling.outcome import Findings, labeling_of
+from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary, save_labeling, write_labels
+from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.models.features import FeatureNetwork, load_features
+from laplacenet.models.features.cache import cache_folder
+from laplacenet.models.features.folder import FolderReading, embed_folder
+from laplacenet.runtime import InputError, Monitor, RunFolder
+from laplacenet.training import Execution
+
+N_FOLDS, N_FOLDS_OF_MANY = 10, 5
+MANY = 50_000  # pictures beyond which a fold takes seconds
+SUSPECT_RATIO = 150.0  # how much likelier another class must be; on clean labels 1 in 100 is then suspected at most
+ESTIMATED = "shrunk"  # the prior that is told from given labels; here the found ones say their part too
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureLabels:
+    """What classifier and graph say of every picture, and how well, by labels that were hidden from them."""
+
+    land: Landscape
+    guided: GuidedLabels
+    estimate: Estimate
+    calibration: Calibration | None
+
+    @property
+    def findings(self) -> Findings:
+        finders = torch.full((len(self.guided.labels),), SOURCES.index("graph"), dtype=torch.uint8)
+        evidence = score_evidence(self.guided.scores.cpu())
+        return Findings(
+            evidence, 1.0, self.guided.unseen.float().cpu(), finders, self.land.X.float().cpu(), SUSPECT_RATIO
+        )
+
+
+def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monitor: Monitor | None = None) -> Job:
+    """The pictures as vectors of this network, with the labels that the settings name."""
+    config = settings.collection
+    test = None if config.test is None else Path(config.test)
+    reading = FolderReading(
+        label_files=label_paths(config.labels),
+        options=ReadingOptions(leave_out=test),
+        cache=cache_folder(),
+    )
+    collection = embed_folder(Path(config.pictures).expanduser(), network, reading, monitor=monitor)
+    if config.strict and collection.skipped:
+        first: Skipped = collection.skipped[0]
+        raise InputError(
+            f"{first.path}: {first.reason} (and {len(collection.skipped) - 1} more); --strict refuses them"
+        )
+    if not bool((collection.labels >= 0).any()):
+        raise InputError(
+            f"{config.pictures}: no label is known; put some pictures of each class into a sub-folder of its name,"
+            " or give a label file"
+        )
+    return Job(settings, collection, None if test is None else read_test(test, collection, network, monitor))
+
+
+def read_test(test: Path, collection: Collection, network: FeatureNetwork, monitor: Monitor | None) -> Collection:
+    """True labels of the pictures themselves, or another folder of pictures whose sub-folders are the same classes."""
+    if not test.is_dir():
+        if not labels_own_rows(test):
+            raise InputError(f"--test {test}: give a folder of pictures or a file of labels")
+        return read_judges(test, collection)
+    found = embed_folder(test, network, FolderReading(cache=cache_folder()), monitor=monitor)
+    unknown = sorted(set(found.class_names) - set(collection.class_names))
+    if unknown:
+        raise InputError(f"--test {test}/{unknown[0]}: a class that no given label names")
+    numbers = torch.tensor([collection.class_names.index(name) for name in found.class_names] or [-1])
+    labels = torch.where(found.labels >= 0, numbers[found.labels.clamp(min=0)], -1)
+    assert isinstance(found.rows, VectorSet)
+    rows = VectorSet(found.rows.vectors, labels, collection.class_names)
+    return replace(found, rows=rows)
+
+
+def label_features(
+    vectors: Float[Tensor, "n d"],
+    given: Int64[Tensor, " n"],
+    settings: LabelingSettings,
+    *,
+    class_names: tuple[str, ...],
+    device: torch.device,
+) -> FeatureLabels:
+    n_folds = N_FOLDS if len(vectors) <= MANY else N_FOLDS_OF_MANY
+    prior = None if settings.prior == ESTIMATED else class_shares(settings.prior, given, len(class_names))
+    config = GuidedConfig(prior=prior, n_folds=n_folds, seed=settings.seed)
+    land = landscape(vectors.to(device), config)
+    guided = label_landscape(land, given, n_classes=len(class_names), config=config)
+    unseen = guided.unseen.float().cpu()
+    is_judged = ~unseen.isnan().any(dim=1)
+    calibration = calibrate(score_evidence(unseen[is_judged]), given[is_judged])
+    shares = guided.prior.float().cpu()
+    estimate = estimate_accuracy(unseen, given, shares, method=method(int(is_judged.sum())), class_names=class_names)
+    return FeatureLabels(land, guided, estimate, calibration)
+
+
+def method(n_judged: int) -> str:
+    """Which labels were kept from what, in a sentence."""
+    if not n_judged:
+        return "No label could be hidden: every class has one at most."
+    return (
+        f"The {n_judged} given labels of classes with two or more were hidden in turn, a fold at a time, from"
+        " classifier and graph, which then labeled those pictures from the other labels. So a label is judged by an"
+        " answer that it had no part in, and each answer had slightly fewer labels than the one that counts."
+    )
+
+
+def run_on_features(
+    job: Job, folder: RunFolder, network: FeatureNetwork, *, execution: Execution, started_at: float
+) -> Labeling:
+    """`started_at` is by `time.monotonic`."""
+    rows, settings = job.collection.rows, job.settings
+    assert isinstance(rows, VectorSet)
+    found = label_features(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
+    model = feature_model(job, found, network)
+    positions = map_positions(found.land.X.float().cpu(), seed=settings.seed)
+    summary = summary_of(job, found, network)
+    labeling = labeling_of(found.findings, summary, positions, names=job.collection.names, given=job.given)
+    predicted = None
+    if job.judges is not None and isinstance(job.judges.rows, VectorSet) and not job.are_judges_inside:
+        predicted = model.probabilities(job.judges.rows.vectors).argmax(dim=1)
+    estimate = job.tested(found.estimate, labeling.labels, predicted)
+    summary = replace(labeling.summary, estimate=estimate, elapsed_s=time.monotonic() - started_at)
+    labeling = replace(labeling, summary=summary)
+    save_feature_model(folder.path, model)
+    save_pictures(folder, labeling, job.collection)
+    save_labeling(folder.path, labeling)
+    write_labels(folder.path, labeling)
+    return labeling
+
+
+def feature_model(job: Job, found: FeatureLabels, network: FeatureNetwork) -> FeatureModel:
+    guided, X = found.guided, found.land.X
+    weights, offsets, temperature = fit_head(X, guided.labels, guided.scores, seed=job.settings.seed)
+    return FeatureModel(
+        features=network.name,
+        weights_file=job.settings.collection.weights,
+        fingerprint=network.fingerprint,
+        center=found.land.center.float().cpu(),
+        weights=weights,
+        offsets=offsets,
+        temperature=temperature,
+        class_names=job.class_names,
+    )
+
+
+def save_pictures(folder: RunFolder, labeling: Labeling, collection: Collection) -> None:
+    """The pictures that the page shows are decoded again: only these few are needed."""
+    rows = shown_rows(labeling)
+    files = [PictureFile(collection.root / collection.names[row], collection.names[row]) for row in rows.tolist()]
+    images, kept, _ = decode_all(files, size=LARGEST_SIDE)
+    if kept:
+        save_gallery(folder.path, rows[kept], images)
+
+
+def summary_of(job: Job, found: FeatureLabels, network: FeatureNetwork) -> Summary:
+    return Summary(
+        title=job.settings.name,
+        kind="pictures",
+        class_names=job.class_names,
+        prior=tuple(found.guided.prior.tolist()),
+        choices=feature_choices(job, network),
+        notes=(*job.notes, *calibration_notes(found)),
+        estimate=found.estimate,
+        calibration=found.calibration,
+        n_skipped=len(job.collection.skipped),
+        is_complete=True,
+        elapsed_s=0.0,
+    )
+
+
+def feature_choices(job: Job, network: FeatureNetwork) -> tuple[str, ...]:
+    k = GuidedConfig().graph.k
+    return (
+        f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and makes"
+        f" {network.n_features} numbers of it; it is not trained.",
+        f"Logistic regression on the given labels says what each of the {len(job.collection)} pictures may show; a"
+        f" graph lets it agree with the {k} most similar pictures.",
+        "How frequent the classes are is estimated from the given labels and from what was found."
+        if job.settings.prior == ESTIMATED
+        else "Classes are expected to have the shares that were asked for.",
+    )
+
+
+def calibration_notes(found: FeatureLabels) -> list[str]:
+    notes = []
+    if found.calibration is None:
+        notes.append("no label could be hidden, so confidences are not calibrated")
+    elif found.calibration.n < FEW:
+        notes.append(f"confidences are calibrated on {found.calibration.n} labels only, which say little")
+    if not found.guided.is_converged:
+        notes.append("the conjugate gradients did not converge; raise graph.max_iterations or graph.tol")
+    return notes
+
+
+def features_of(settings: LabelingSettings, device: torch.device) -> FeatureNetwork:
+    """The network that a run's settings name."""
+    weights = settings.collection.weights
+    return load_features(
+        settings.collection.features, weights=None if weights is None else Path(weights), device=device
+    )

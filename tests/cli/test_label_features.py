@@ -1,0 +1,69 @@
+"""`laplacenet label --features`: a folder of pictures through a pretrained network, in seconds."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from references_cli import Shell
+
+import laplacenet
+from laplacenet.models.features import installed_lite
+
+pytestmark = pytest.mark.skipif("lite0" not in installed_lite(), reason="needs the extra: photos")
+CLASSES = ("disk", "stripes")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:48, :48]
+    (tmp_path / "photos").mkdir()
+    lines = []
+    for row in range(36):
+        is_disk = row % 2 == 0
+        shape = (
+            (x - 24) ** 2 + (y - 24) ** 2 < rng.integers(100, 300) if is_disk else (x // rng.integers(4, 8)) % 2 == 0
+        )
+        pixels = np.where(shape[..., None], rng.integers(150, 255, 3), rng.integers(0, 90, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "photos" / f"{row:02d}.png")
+        lines.append(f"{row:02d}.png,{CLASSES[row % 2]}\n")
+    (tmp_path / "labels.csv").write_text("".join(lines[:16]))
+    (tmp_path / "truth.csv").write_text("".join(lines))
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_a_folder_is_labeled_through_a_pretrained_network_and_serves_every_command(shell: Shell) -> None:
+    said = shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", "--features", "lite0")
+    assert "The pretrained network lite0" in said.err
+    run = laplacenet.LabelingRun(shell.folder / "run")
+    assert run.is_complete
+    assert run.evaluate(shell.folder / "truth.csv").accuracy.value > 0.9
+    assert [one.label for one in run.predict(shell.folder / "photos" / "00.png")] == ["disk"]
+    assert "00.png,disk" in shell.succeeds("predict", "run", "photos/00.png").out
+    assert len(shell.succeeds("next", "run", "-n", "4").out.splitlines()) == 5
+    assert "of 20 labels found" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
+    assert (shell.folder / "run" / "gallery.safetensors").is_file()
+    before = (shell.folder / "run" / "labels.csv").read_bytes()
+    assert "have changed" not in shell.succeeds("label", "--resume", "run").err
+    assert (shell.folder / "run" / "labels.csv").read_bytes() == before
+
+
+def test_options_of_training_train_from_scratch(shell: Shell) -> None:
+    said = shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", "--steps", "2", "--batch", "8")
+    assert "pretrained" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("label photos --labels labels.csv --features lite9", "unknown features 'lite9'"),
+        ("label photos --labels labels.csv --features lite0 --weights nowhere.pth", "nowhere.pth"),
+        ("label photos --labels labels.csv --set collection.features=scratch", "cannot be set this way"),
+    ],
+)
+def test_a_mistake_is_answered_before_a_folder_is_begun(shell: Shell, arguments: str, expected: str) -> None:
+    assert expected in shell.fails(*arguments.split(), "--out", "run")
+    assert not (shell.folder / "run").exists()

@@ -1,0 +1,161 @@
+"""A folder of pictures labeled through a pretrained network, from the command's options to its run folder."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from laplacenet import api
+from laplacenet.data.walking import find_pictures
+from laplacenet.labeling import choosing_features
+from laplacenet.labeling.choosing_features import describe
+from laplacenet.labeling.estimate import suspect_labels
+from laplacenet.labeling.feature_model import holds_feature_model, load_feature_model
+from laplacenet.labeling.features import label_features
+from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
+from laplacenet.models.features import FeatureNetwork
+from laplacenet.runtime import InputError
+
+COLORS = {"blue": (40, 60, 200), "green": (50, 190, 60), "red": (200, 40, 50)}
+
+
+class Coarse(nn.Module):
+    """Each channel at 2 by 2 pixels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.adaptive_avg_pool2d(x, 2).flatten(1)
+
+
+def tiny_network(name: str, *, weights: Path | None = None, device: torch.device) -> FeatureNetwork:
+    return FeatureNetwork(
+        name, 12, 16, "f" * 64, (127.0,) * 3, (128.0,) * 3, trunk=Coarse(), device=device, module=Coarse()
+    )
+
+
+def write_picture(path: Path, color: tuple[int, int, int], rng: np.random.Generator) -> None:
+    noise = rng.normal(0, 60, (40, 44, 3))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray((np.array(color) + noise).clip(0, 255).astype(np.uint8)).save(path)
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sixty pictures of noise about one of three colors, four of each in a sub-folder of its name."""
+    monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
+    for module in ("features", "feature_model", "choosing_features"):
+        monkeypatch.setattr(f"laplacenet.labeling.{module}.load_features", tiny_network)
+    rng = np.random.default_rng(0)
+    for name, color in COLORS.items():
+        for i in range(20):
+            write_picture(tmp_path / "photos" / (name if i < 4 else "unlabeled") / f"{name}-{i}.png", color, rng)
+    return tmp_path / "photos"
+
+
+def test_a_folder_is_labeled_through_a_network(photos: Path, tmp_path: Path) -> None:
+    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    assert all(label == Path(path).name.split("-")[0] for path, label in zip(run.paths, run.labels, strict=True))
+    assert run.is_complete
+    assert run.estimate.n == 12
+    assert run.estimate.accuracy is not None
+    assert run.estimate.accuracy.value == 1.0
+    assert not run.suspects()
+    assert len(run.next(5)) == 5
+    with (tmp_path / "run" / "labels.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 60
+    assert "data:image" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_new_pictures_are_predicted_and_the_whole_is_exported(photos: Path, tmp_path: Path) -> None:
+    from laplacenet.labeling.feature_model import feature_network
+    from laplacenet.models.export import export_model
+
+    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    write_picture(tmp_path / "new" / "x.png", COLORS["green"], np.random.default_rng(1))
+    found = run.predict(tmp_path / "new", device="cpu")
+    assert [one.label for one in found] == ["green"]
+    network, description = feature_network(run.path)
+    assert export_model(network, description, tmp_path / "model.pt2", form="torch-export") < 1e-4
+    assert (tmp_path / "model.pt2").is_file()
+
+
+def test_a_wrong_label_is_suspected_and_no_other() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(600) % 3
+    vectors = torch.from_numpy(4 * np.eye(3)[truth] @ rng.normal(size=(3, 8)) + rng.normal(size=(600, 8))).float()
+    given = torch.from_numpy(np.where(np.arange(600) < 400, truth, -1))
+    given[0] = 1
+    names = ("a", "b", "c")
+    found = label_features(vectors, given, LabelingSettings(), class_names=names, device=torch.device("cpu"))
+    is_suspect = suspect_labels(found.findings.unseen, given, least_ratio=found.findings.suspect_ratio)
+    assert torch.nonzero(is_suspect).flatten().tolist() == [0]
+
+
+def test_another_network_of_the_same_name_is_refused(photos: Path, tmp_path: Path) -> None:
+    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    assert holds_feature_model(run.path)
+    model = load_feature_model(run.path)
+    with pytest.raises(InputError, match="weights differ"):
+        type(model)(**{**vars(model), "fingerprint": "e" * 64}).network(torch.device("cpu"))
+    (run.path / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="checksum differs"):
+        load_feature_model(run.path)
+
+
+def test_a_resumed_run_labels_what_is_there_now(photos: Path, tmp_path: Path) -> None:
+    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    write_picture(photos / "unlabeled" / "red-99.png", COLORS["red"], np.random.default_rng(1))
+    assert len(api.label(resume=run.path, device="cpu").paths) == 61
+
+
+def test_auto_takes_the_best_installed_network_for_photographs(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing_features, "installed_lite", lambda: ("lite0", "lite2"))
+    run = api.label(photos, out=tmp_path / "run", device="cpu")
+    assert load_feature_model(run.path).features == "lite2"
+
+
+def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing_features, "installed_lite", lambda: ("lite0",))
+    monkeypatch.setattr(choosing_features, "SMALLEST_PHOTO", 1000)
+    settings = LabelingSettings(collection=CollectionConfig(str(photos), features="auto"))
+    found = choosing_features.choose_features(settings, device=torch.device("cpu"))
+    assert found.settings.collection.features == "lite0"
+    assert "lite0 finds 100 %" in found.why[0]
+    monkeypatch.setattr(choosing_features, "own_pixels", lambda job: job.collection.rows.vectors)
+    shares = [0.9, 0.5]
+    monkeypatch.setattr(choosing_features, "share_found", lambda *_: shares.pop())
+    found = choosing_features.choose_features(settings, device=torch.device("cpu"))
+    assert found.settings.collection.features == "scratch"
+    assert "50 %" in found.why[0]
+
+
+def test_photographs_are_told_from_drawings_and_grey_pictures(photos: Path, tmp_path: Path) -> None:
+    assert describe(find_pictures(photos)[0]).are_photographs
+    (tmp_path / "drawings").mkdir()
+    Image.new("RGB", (64, 64), "red").save(tmp_path / "drawings" / "a.png")
+    assert not describe(find_pictures(tmp_path / "drawings")[0]).are_photographs
+    (tmp_path / "grey").mkdir()
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "grey" / "a.png")
+    assert not describe(find_pictures(tmp_path / "grey")[0]).are_photographs
+    assert not describe([]).are_photographs
+
+
+def test_features_need_a_folder_of_pictures(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([0, 1, -1, -1]))
+    with pytest.raises(InputError, match="no folder of pictures"):
+        api.label(tmp_path / "x.npz", features="lite0", out=tmp_path / "run")
+
+
+def test_embed_gives_vectors_with_their_paths(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laplacenet.models.features.load_features", tiny_network)
+    found = api.embed(photos, features="tiny", device="cpu")
+    assert found.rows.vectors.shape == (60, 12)
+    assert found.class_names == ("blue", "green", "red")

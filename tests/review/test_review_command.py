@@ -1,0 +1,116 @@
+"""`laplacenet review` as a user starts and stops it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+from references_cli import Shell
+from references_review import color_embedder, make_photos, settled, wait_until
+
+from laplacenet.review.journal import ANSWERS
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_a_folder_that_is_not_there_is_refused(shell):
+    assert "nowhere" in shell.fails("review", "nowhere")
+
+
+def test_a_folder_without_pictures_is_refused(shell, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "no pictures" in shell.fails("review", "empty")
+
+
+def test_a_port_that_is_taken_is_refused(shell, tmp_path):
+    make_photos(tmp_path / "photos", 3)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        assert "--port" in shell.fails("review", "photos", "--port", str(other.getsockname()[1]))
+
+
+def test_the_run_of_other_pictures_is_refused(shell, tmp_path):
+    make_photos(tmp_path / "photos", 3)
+    make_photos(tmp_path / "others", 3)
+    with socket.socket() as other:  # a port that is taken ends the first one right after its folder was made
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        shell.fails("review", "photos", "--out", "run", "--port", port)
+        assert "--out" in shell.fails("review", "others", "--out", "run", "--port", port)
+
+
+def test_a_run_of_another_kind_is_refused(shell, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "experiment.json").write_text('{"name": "digits"}')
+    assert "run" in shell.fails("review", "run")
+
+
+def start(folder, *arguments):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", LAPLACENET_CACHE=str(folder / "cache"))
+    command = [sys.executable, "-m", "laplacenet", "review", *arguments, "--no-browser"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)
+        if found:
+            return process, found[0]
+    raise AssertionError("no address was printed")
+
+
+def answer(address, number, name):
+    origin = address.split("/?")[0]
+    with httpx.Client(base_url=origin, headers={"origin": origin}, timeout=60) as client:
+        client.get(address, follow_redirects=True)
+        body = {"by": "tab", "answer": "label", "name": name, "pictures": [number], "via": "queue", "seen": 0}
+        assert client.post("/api/answer", json=body).status_code == 200
+        return client.get("/api/summary").json()
+
+
+@pytest.mark.slow
+def test_killed_and_started_again_it_goes_on_and_ctrl_c_writes_the_labels(tmp_path):
+    truth = make_photos(tmp_path / "photos", 12, side=64)
+    process, address = start(tmp_path, "photos", "--out", "run")
+    with process:
+        answer(address, 0, "red")
+        process.send_signal(signal.SIGKILL)
+    process, address = start(tmp_path, "run")
+    with process:
+        summary = answer(address, 1, "green")
+        assert summary["answered"] == 2
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.read()
+    assert process.returncode == 0
+    assert (tmp_path / "run" / ANSWERS).is_file()
+    if "written" in said:  # on a machine so slow that nothing was embedded in time there is nothing to write yet
+        lines = (tmp_path / "run" / "labels.csv").read_text().splitlines()
+        assert lines[0].startswith("path,label,confidence")
+        labels = dict(line.split(",")[:2] for line in lines[1:])
+        assert labels["photo_000.png"] == "red"
+        assert set(labels) <= set(truth)
+
+
+def test_from_python_in_a_notebook_it_runs_beside_the_cells(tmp_path, monkeypatch):
+    import laplacenet
+    from laplacenet.review import pretrained
+
+    make_photos(tmp_path / "photos", 8)
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setattr(pretrained, "PretrainedEmbedder", lambda *_, **__: color_embedder)
+    for _ in range(2):  # a second time, when the room of the same name is imported
+        review = laplacenet.review(tmp_path / "photos", out=tmp_path / "run")
+        try:
+            assert review.address in review._repr_html_()
+            wait_until(lambda review=review: review._server is not None and review._server.started)
+            assert answer(review.address, 0, "red")["answered"] == 1
+            settled(review.session)
+        finally:
+            review.stop()
+    assert (tmp_path / "run" / "labels.csv").is_file()
