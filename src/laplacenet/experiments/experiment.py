@@ -1,6 +1,6 @@
 """An experiment: every setting of a run, in pieces owned by the rooms that they describe."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.graph import GraphConfig
@@ -54,9 +54,12 @@ class Experiment:
 
 
 def with_method(experiment: Experiment, name: str) -> Experiment:
-    """The same experiment by another method; settings that both have are kept where they differ from their default."""
-    kind, old = config_class(name), experiment.method
-    shared = {field.name for field in fields(kind)} & {field.name for field in fields(old)} - {"name"}
-    default = type(old)()
-    changed = {field for field in shared if getattr(old, field) != getattr(default, field)}
-    return replace(experiment, method=kind(**{field: getattr(old, field) for field in sorted(changed)}))
+    """The same experiment by another method; the settings that both inherit are kept.
+
+    Those that only have the same name are not: a decay of 0 is LaplaceNet's way to have no average, and would leave
+    Mean Teacher without a teacher.
+    """
+    kind, former = config_class(name), type(experiment.method)
+    common = next(base for base in kind.__mro__ if issubclass(former, base) and is_dataclass(base))
+    kept = {field.name: getattr(experiment.method, field.name) for field in fields(common)}
+    return replace(experiment, method=kind(**{**kept, "name": name}))
