@@ -113,8 +113,10 @@ class Damages:
         if ended.is_refusal:
             return REFUSED
         assert ended.code == 0, f"{said}: exit code {ended.code}: {ended.err}"
-        is_input = name in reader.inputs
-        assert is_input or result(ended, self.work) == self.good[reader.words], f"{said} changed the result in silence"
+        may_change = name in reader.inputs or "value" in said  # a plausible value under a right checksum
+        assert may_change or result(ended, self.work) == self.good[reader.words], (
+            f"{said} changed the result in silence"
+        )
         return DONE
 
     def restore(self) -> None:
