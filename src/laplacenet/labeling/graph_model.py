@@ -101,7 +101,8 @@ def graph_predictions(
 ) -> Iterator[Prediction]:
     """One for each row of the array files, in order."""
     for source, rows in [(source, vectors(source)) for source in sources]:
-        names = row_names(source.path, len(rows))
+        named = None if source.rows is None else source.rows.file_names
+        names: Sequence[str] = row_names(source.path, len(rows)) if named is None else named
         for start in range(0, len(rows), BLOCK):
             some = names[start : start + BLOCK]
             probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
