@@ -92,10 +92,14 @@ def _refuse_finished(folder: RunFolder) -> None:
 def _history(folder: RunFolder, task: Task) -> dict[str, Any]:
     """What is known of the run's earlier sessions."""
     try:
-        return folder.read_sealed(PROVENANCE)
+        found = folder.read_sealed(PROVENANCE)
+        for part, kind in (("libraries", dict), ("hardware", dict), ("resumed", list)):
+            if not isinstance(found.get(part, kind()), kind):
+                raise InputError(f"{folder.path / PROVENANCE}: {part} is not what a run writes there")  # noqa: TRY301
     except InputError as error:
         log.warning("%s; what ran before is no longer known", error)
         return origin(task) | {"is_incomplete": True}
+    return found
 
 
 def _say_what_changed(history: dict[str, Any], now: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.embedding import embed_pictures
-from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
+from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS, usable_temperature
 from laplacenet.runtime import (
     InputError,
     Monitor,
@@ -59,6 +59,14 @@ class FeatureModel:
     offsets: Float[Tensor, " C"]
     temperature: float
     class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        (d, n_classes), names = self.weights.shape, self.class_names
+        if self.center.shape != (d,) or self.offsets.shape != (n_classes,):
+            raise ValueError(f"center, weights and offsets do not fit one another ({d} numbers, {n_classes} classes)")
+        if len(set(names)) != n_classes or len(names) != n_classes:
+            raise ValueError(f"class_names must be {n_classes} different names")
+        usable_temperature(self.temperature)
 
     def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
         if vectors.shape[1] != len(self.center):
@@ -131,7 +139,7 @@ def load_feature_model(folder: Path) -> FeatureModel:
             temperature=float(found["temperature"]),
             class_names=tuple(str(name) for name in found["class_names"]),
         )
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a head over features ({error})") from error
 
 

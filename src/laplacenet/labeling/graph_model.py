@@ -16,7 +16,7 @@ from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.evidence import graph_evidence
 from laplacenet.labeling.predictions import Prediction, Source, named_predictions, row_names
-from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
+from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS, usable_temperature
 from laplacenet.runtime import (
     InputError,
     Monitor,
@@ -42,6 +42,18 @@ class GraphModel:
     class_names: tuple[str, ...]
     k: int
     temperature: float
+
+    def __post_init__(self) -> None:
+        (n, n_classes), names = self.scores.shape, self.class_names
+        if len(self.points) != n or self.masses.shape != (n_classes,):
+            raise ValueError(f"points, scores and masses do not fit one another ({n} rows, {n_classes} classes)")
+        if len(set(names)) != n_classes or len(names) != n_classes:
+            raise ValueError(f"class_names must be {n_classes} different names")
+        if len(self.prior) != n_classes or not all(0 < share <= 1 for share in self.prior):
+            raise ValueError(f"prior must be {n_classes} shares above 0")
+        if self.k < 1:
+            raise ValueError(f"k = {self.k}, where 1 or more neighbors are asked")
+        usable_temperature(self.temperature)
 
     def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
         """F = γ𝒲F + Y holds at the labeled rows' neighbors; for a row without a label it is the mean of its own."""
@@ -89,7 +101,7 @@ def load_graph_model(folder: Path) -> GraphModel:
             k=int(found["k"]),
             temperature=float(found["temperature"]),
         )
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a graph over embeddings ({error})") from error
 
 
@@ -101,7 +113,8 @@ def graph_predictions(
 ) -> Iterator[Prediction]:
     """One for each row of the array files, in order."""
     for source, rows in [(source, vectors(source)) for source in sources]:
-        names = row_names(source.path, len(rows))
+        named = None if source.rows is None else source.rows.file_names
+        names: Sequence[str] = row_names(source.path, len(rows)) if named is None else named
         for start in range(0, len(rows), BLOCK):
             some = names[start : start + BLOCK]
             probabilities = model.probabilities(rows.vectors[start : start + BLOCK])

@@ -93,7 +93,7 @@ def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
             input_shape=_shape(shape),
             class_names=_names(names),
             statistics=None if statistics is None else _statistics(statistics, n_channels=shape[0]),
-            temperature=_temperature(found.get("temperature", 1.0)),
+            temperature=usable_temperature(found.get("temperature", 1.0)),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{source}: not the description of a model ({_first_line(error)})") from error
@@ -121,7 +121,7 @@ def _statistics(found: dict[str, Any], *, n_channels: int) -> ChannelStatistics:
     return ChannelStatistics(mean=tuple(mean), std=tuple(std))
 
 
-def _temperature(found: Any) -> float:
+def usable_temperature(found: Any) -> float:
     if not TEMPERATURES[0] <= float(found) <= TEMPERATURES[1]:
         raise ValueError(f"nothing is divided by a temperature of {found!r}")
     return float(found)
