@@ -37,7 +37,7 @@ class SumOverProcesses(torch.autograd.Function):
         return current_group().sum_(x.clone())
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return current_group().sum_(gradient.clone())
 
 
@@ -48,9 +48,9 @@ def shared_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d, x: Float[Tensor, "n
     shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
     n = share.of_all(x.numel() // x.shape[1])
     values = x.to(kind)
-    mean = SumOverProcesses.apply(values.sum(axes)) / n  # type: ignore[no-untyped-call]
+    mean: Tensor = SumOverProcesses.apply(values.sum(axes)) / n  # type: ignore[no-untyped-call]
     centered = values - mean.view(shape)
-    var = SumOverProcesses.apply(centered.square().sum(axes)) / n  # type: ignore[no-untyped-call]
+    var: Tensor = SumOverProcesses.apply(centered.square().sum(axes)) / n  # type: ignore[no-untyped-call]
     with torch.no_grad():
         if norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)

@@ -154,7 +154,7 @@ class Stepper:
         gradients = [parameter.grad for parameter in self.learner.parameters() if parameter.grad is not None]
         parts = [loss.detach(), *gradients]
         flat = self.group.sum_(torch.cat([part.flatten() for part in parts]))
-        sums = flat.split([part.numel() for part in parts])
+        sums = torch.split(flat, [part.numel() for part in parts])
         torch._foreach_copy_(gradients, [x.view(g.shape) for x, g in zip(sums[1:], gradients, strict=True)])
         return sums[0].view(())
 

@@ -81,8 +81,6 @@ class MixUpTraining(BaseMethod):
 
     config: MixUpConfig
 
-    several_processes: ClassVar[bool] = True
-
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
@@ -212,6 +210,7 @@ class LaplaceNet(PseudoLabeling):
 
     config: LaplaceNetConfig
 
+    several_processes: ClassVar[bool] = True
     summary: ClassVar[str] = "graph pseudo-labels, several strong views of each image, MixUp"
     source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
 
