@@ -63,16 +63,23 @@ class DoubleNetwork(Network):
         return self.head(self.embed(x))
 
 
+def pictures() -> ImageSet:
+    images, labels = bars(60, np.random.default_rng(0))
+    return ImageSet(torch.from_numpy(images)[:, None], torch.from_numpy(labels), ("low", "middle", "high"))
+
+
+def problem() -> Problem:
+    shown = pictures()
+    given = hide_labels(shown.labels, balanced_split(shown.labels, 9, seed=0))
+    return Problem(given, 3, ImageViews(AugmentConfig(flip=False, cutout=0.25), shown.statistics, 8, 8))
+
+
 def bars_run(network: Network, n_steps: int = STEPS, **settings: Any) -> Run:
     """Batches of 21 and 9 rows, which two or four processes cannot share evenly."""
-    images, labels = bars(60, np.random.default_rng(0))
-    pictures = ImageSet(torch.from_numpy(images)[:, None], torch.from_numpy(labels), ("low", "middle", "high"))
-    given = hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))
-    views = ImageViews(AugmentConfig(flip=False, cutout=0.25), pictures.statistics, 8, 8)
     config = LaplaceNetConfig(n_views=2, supervised_passes=4, **settings)
     schedule = TrainConfig(steps=n_steps, batch_size=21, labeled_batch_size=4, lr=0.05)
-    method = method_class(config.name)(Problem(given, 3, views), schedule, config, GraphConfig(k=5))
-    return Run.of(method, network, pictures.images, CPU)
+    method = method_class(config.name)(problem(), schedule, config, GraphConfig(k=5))
+    return Run.of(method, network, pictures().images, CPU)
 
 
 def double_run(n_steps: int) -> Run:

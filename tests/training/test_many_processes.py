@@ -13,7 +13,7 @@ from torch import Tensor
 from laplacenet.experiments import read_outcome
 from laplacenet.runtime import Group, InputError, RunFolder, read_launch
 from laplacenet.runtime.launch import VARIABLES
-from laplacenet.training import METHODS, method_class
+from laplacenet.training import METHODS, TrainConfig, config_class, method_class
 from laplacenet.training.method import require_shared
 
 DEADLINE_S = 300  # of a whole test, on however loaded a machine
@@ -143,9 +143,12 @@ def test_processes_are_several_only_where_torchrun_says_so(monkeypatch: pytest.M
 def test_methods_that_need_a_whole_batch_refuse_several_processes() -> None:
     accepted = [name for name in METHODS if vars(method_class(name)).get("several_processes")]
     assert sorted(accepted) == ["laplacenet", "network-labels", "supervised"]
+    run = shared.small_run()
+    assert require_shared(run.method) is run.method
     for name in ("fixmatch", "pl-mixup"):
-        with pytest.raises(InputError, match="one process only"):
-            require_shared(object.__new__(method_class(name)))
+        method = method_class(name)(shared.problem(), TrainConfig(), config_class(name)())
+        with pytest.raises(InputError, match=f"{name} trains in one process only"):
+            require_shared(method)
 
 
 def finished(processes: list["subprocess.Popen[str]"]) -> list[tuple[int, str, str]]:
@@ -158,6 +161,7 @@ def finished(processes: list["subprocess.Popen[str]"]) -> list[tuple[int, str, s
     return [(process.returncode, *texts) for process, texts in zip(processes, said, strict=True)]
 
 
+@pytest.mark.long
 def test_the_first_process_alone_writes_and_speaks(tmp_path: Path) -> None:
     write_bars(tmp_path / "bars.npz")
     ended = finished(shared.start_processes(2, TRAIN.split(), folder=tmp_path))
