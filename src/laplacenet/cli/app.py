@@ -150,14 +150,16 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-def leave_group(code: int) -> None:
-    """Where something failed, others may be waited for in vain: the process ends without taking leave."""
-    from laplacenet.runtime import end_group
+def leave_group(code: int) -> NoReturn:
+    """End at once: torch may abort while it takes its threads down, or wait for a process that has failed."""
+    from laplacenet.runtime import LostProcessError, current_group
 
-    if code:
-        sys.stdout.flush(), sys.stderr.flush()
-        os._exit(code)
-    end_group()
+    if not code:
+        with contextlib.suppress(LostProcessError):
+            current_group().agree(False)  # none ends while another still needs it
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def exit_code() -> int:

@@ -70,6 +70,8 @@ def run_session(
     """
     group, console, name = current_group(), Console(stderr=True), task.experiment.name
     is_begun = group.by_first(lambda: folder.has(EXPERIMENT))
+    if read_launch().n_restarts and group.by_first(lambda: folder.has(FINAL)):
+        return group.by_first(lambda: read_outcome(folder))  # a process failed after the end
     for note in [] if is_begun else task.notes():
         warn(console, note)
     n_steps = task.experiment.train.steps
