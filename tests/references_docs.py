@@ -61,6 +61,13 @@ def furnish(folder: Path) -> None:
     np.savez(folder / "embeddings.npz", embeddings=X, labels=y)
     np.save(folder / "new_embeddings.npy", X[:5])
     write_tiny_data(folder / "cifar")
+    write_added_method(folder)
+
+
+def write_added_method(folder: Path) -> None:
+    """The module that docs/add-a-method.md writes."""
+    (example,) = [snippet.body for snippet in snippets(ROOT / "docs/add-a-method.md") if snippet.kind == "python"]
+    (folder / "pseudo_label.py").write_text(example, encoding="utf-8")
 
 
 def write_pictures(folder: Path, images: np.ndarray, names: list[str]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from laplacenet.runtime import Monitor
 
 PathLike = str | Path
-UNITS = {"s": 1, "m": 60, "h": 3600}
 ARRAYS = (".npz", ".npy")
 PRIORS = ("shrunk", "labeled", "equal")
 """As in `graph.priors`, which imports NumPy."""
@@ -225,8 +225,8 @@ def label(
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
-    limit_s = None if time_limit is None else seconds(time_limit, option="--for")
-    saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
+    limit_s = None if time_limit is None else parse_duration(time_limit, option="--for")
+    saves_every_s = parse_duration(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
         require_kind(folder)
@@ -385,19 +385,6 @@ def setting_texts(model: str | None, *, flip: bool, batch_size: int | None) -> l
     if batch_size is None:
         return texts
     return [*texts, f"train.batch_size={batch_size}", f"train.labeled_batch_size={batch_size // 2}"]
-
-
-def seconds(value: str | float, *, option: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
-    text = str(value)
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        duration = float(number) * UNITS[unit]
-    except ValueError:
-        duration = -1.0
-    if not 0 < duration < float("inf"):
-        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
-    return duration
 
 
 def located(path: Path) -> str:

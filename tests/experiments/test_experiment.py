@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import DATASET_NAMES
 from laplacenet.experiments import DataConfig, Experiment, from_json, override, to_json
+from laplacenet.experiments.experiment import with_method
 from laplacenet.experiments.presets import preset_for, preset_named, supervised_only, with_preset
 from laplacenet.graph import GraphConfig
 from laplacenet.models import MODELS, ModelConfig
 from laplacenet.runtime import InputError
-from laplacenet.training import METHODS, TrainConfig, config_class
+from laplacenet.training import METHODS, LaplaceNetConfig, TrainConfig, config_class
+from laplacenet.training.methods.laplacenet import MixUpConfig
 from laplacenet.training.methods.supervised import SupervisedConfig
 
 rates = st.floats(0, 1, allow_nan=False)
@@ -173,3 +176,14 @@ def test_the_baseline_differs_in_nothing_but_who_labels() -> None:
     alone = supervised_only(ours)
     assert alone.method == SupervisedConfig(n_views=ours.method.n_views, mixup_alpha=ours.method.mixup_alpha)
     assert dataclasses.replace(alone, name=ours.name, method=ours.method) == ours
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if name not in ("laplacenet", "supervised", "network-labels")]
+)
+def test_another_methods_settings_are_its_own_even_where_names_agree(name: str) -> None:
+    other = with_method(replace(Experiment(), method=LaplaceNetConfig(ema_decay=0.5, n_views=7)), name).method
+    if isinstance(other, MixUpConfig):
+        assert other.n_views == 7
+    elif hasattr(other, "ema_decay"):
+        assert other.ema_decay == config_class(name)().ema_decay  # type: ignore[attr-defined]

@@ -9,11 +9,11 @@ from references_cli import Said, Shell
 from references_runs import write_bars
 
 from laplacenet.experiments import judging
-from laplacenet.experiments import run as runs
 from laplacenet.experiments import task as tasks
 from laplacenet.runtime import RunFolder
-from laplacenet.training import laplacenet as method
+from laplacenet.training import session
 from laplacenet.training.checkpoint import checkpoint_step
+from laplacenet.training.methods import laplacenet as method
 
 TRAIN = (
     "train bars.npz --labels 9 --seed 3 --out run --set train.steps=12 --set train.batch_size=24"
@@ -93,7 +93,7 @@ def test_a_signal_while_data_are_loaded_ends_at_once_and_says_how_to_go_on(
 def test_a_signal_while_a_checkpoint_is_written_lets_it_be_written(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "save_checkpoint", signaling(signal.SIGTERM, runs.save_checkpoint))
+    monkeypatch.setattr(session, "save_checkpoint", signaling(signal.SIGTERM, session.save_checkpoint))
     said = shell(*TRAIN.split())
     assert said.code == 143
     assert last_line(said) == "interrupted at step 0 of 12; go on with: laplacenet train --resume run"

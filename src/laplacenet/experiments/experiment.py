@@ -1,6 +1,6 @@
 """An experiment: every setting of a run, in pieces owned by the rooms that they describe."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.graph import GraphConfig
@@ -54,8 +54,12 @@ class Experiment:
 
 
 def with_method(experiment: Experiment, name: str) -> Experiment:
-    """The same experiment by another method; settings that both methods have are kept."""
-    kind = config_class(name)
-    shared = {field.name for field in fields(kind)} & {field.name for field in fields(experiment.method)} - {"name"}
-    kept = {field: getattr(experiment.method, field) for field in sorted(shared)}
+    """The same experiment by another method; the settings that both inherit are kept.
+
+    Those that only have the same name are not: a decay of 0 is LaplaceNet's way to have no average, and would leave
+    Mean Teacher without a teacher.
+    """
+    kind, former = config_class(name), type(experiment.method)
+    common = next(base for base in kind.__mro__ if issubclass(former, base) and is_dataclass(base))
+    kept = {field.name: getattr(experiment.method, field.name) for field in fields(common)}
     return replace(experiment, method=kind(**{**kept, "name": name}))

@@ -72,10 +72,10 @@ def pictures() -> Experiment:
 
 
 def fast() -> Experiment:
-    """The paper's error on CIFAR-100 in minutes: no MixUp, few steps at a high rate, labels from averaged weights."""
+    """CIFAR-100 in five minutes of an H200: no MixUp, few steps at a high rate, labels from averaged weights."""
     experiment = replace(cifar100(), name="fast")
-    train = replace(experiment.train, steps=72_000, lr=0.2, schedule="linear")
-    return replace(experiment, train=train, method=LaplaceNetConfig(mixup_alpha=0.0, ema_decay=0.999))
+    train = replace(experiment.train, steps=68_000, lr=0.2, schedule="linear")
+    return replace(experiment, train=train, method=LaplaceNetConfig(mixup_alpha=0.0, ema_decay=0.99))
 
 
 PRESETS = {preset().name: preset for preset in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures, fast)}

@@ -1,17 +1,18 @@
 """Losses and thresholds of methods that guess on weak views, against their formulas one image at a time."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from references_methods import batch_of, learner_of, make_method
+from references_methods import TRAIN, batch_of, learner_of, make_method, small_pictures
 from torch import Tensor
 from torch.nn import functional
 
 from laplacenet.models import build_model
 from laplacenet.runtime import InputError
-from laplacenet.training import Batch, config_class
+from laplacenet.training import Batch, Execution, Run, config_class, train
 from laplacenet.training.methods.base import TARGETS
 from laplacenet.training.methods.freematch import fairness
 from laplacenet.training.methods.mixmatch import interleaved
@@ -143,6 +144,19 @@ def test_interleaved_batches_are_normalized_apart_and_the_first_alone_is_remembe
     kept = dict(network.named_buffers())
     assert all(torch.equal(kept[name], value) for name, value in alone.named_buffers())
     assert torch.allclose(logits[2::3], alone(images[2::3]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["mixmatch", "uda", "freematch", "flexmatch", "softmatch", "adamatch", "simmatch", "pl-mixup"]
+)
+def test_the_network_that_is_judged_follows_the_trained_one(name: str) -> None:
+    method = make_method(name, train=replace(TRAIN, steps=2))
+    network = build_model("small-cnn", n_classes=3, in_channels=1, seed=0)
+    run = Run.of(method, network, small_pictures().images, Execution(torch.device("cpu")))
+    before = run.network.head.weight.detach().clone()
+    for _ in train(run):
+        pass
+    assert not torch.equal(run.network.head.weight, before)
 
 
 def test_mixmatchs_guesses_leave_no_trace_in_batch_statistics() -> None:

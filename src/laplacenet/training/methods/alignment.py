@@ -18,4 +18,4 @@ def align(
 @torch.no_grad()
 def move_average(average: Tensor, value: Tensor, momentum: float, n_updates: Tensor) -> None:
     """average ← m·average + (1 − m)·value; the first value takes the place of whatever was there."""
-    average.lerp_(value, torch.where(n_updates > 0, 1 - momentum, 1.0))
+    average.lerp_(value, 1 - momentum * (n_updates > 0).to(average.dtype))

@@ -6,10 +6,8 @@ IV: the network and the steps of the recipe, its optimizer and schedule, and Ran
 own training and its two baselines already follow it, so nothing changes for them.
 """
 
-import importlib
-import importlib.util
-
 from laplacenet.runtime import InputError
+from laplacenet.training.methods.presets_consistency import PRESETS as CONSISTENCY
 
 Overrides = dict[str, object]
 
@@ -87,16 +85,7 @@ OWN: dict[str, dict[str, Overrides]] = {
 }
 
 
-def _joined() -> dict[str, dict[str, Overrides]]:
-    """With those of the consistency and graph methods, which stand in a file of their own."""
-    other = "laplacenet.training.methods.presets_consistency"
-    if importlib.util.find_spec(other) is None:
-        return OWN
-    found: dict[str, dict[str, Overrides]] = importlib.import_module(other).PRESETS
-    return {**found, **OWN}
-
-
-PRESETS = _joined()
+PRESETS = {**CONSISTENCY, **OWN}
 
 
 def method_preset(method: str, preset: str) -> Overrides:
