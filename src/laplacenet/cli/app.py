@@ -110,7 +110,6 @@ def show_version(asked: bool) -> bool:
 
 @app.callback()
 def options(
-    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
@@ -121,11 +120,6 @@ def options(
     Begin with
       laplacenet demo
     """
-    if read_launch().size > 1 and ctx.invoked_subcommand not in IN_SEVERAL_PROCESSES:
-        raise InputError(
-            f"{ctx.invoked_subcommand} takes one process; leave out torchrun, which is for "
-            + " and ".join(IN_SEVERAL_PROCESSES)
-        )
 
 
 def main() -> NoReturn:
@@ -165,6 +159,7 @@ def leave_group(code: int) -> NoReturn:
 def exit_code() -> int:
     """Of the command that was asked for, once it has ended."""
     try:
+        refuse_several_processes(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], prog_name="laplacenet", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
@@ -175,6 +170,14 @@ def exit_code() -> int:
     except Exception as error:
         code = explain(error)
     return int(code or 0)
+
+
+def refuse_several_processes(arguments: list[str]) -> None:
+    """By all commands that would do the same work in each of them."""
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    if read_launch().size > 1 and command not in IN_SEVERAL_PROCESSES:
+        able = " and ".join(IN_SEVERAL_PROCESSES)
+        raise InputError(f"{command or 'laplacenet'} takes one process; leave out torchrun, which is for {able}")
 
 
 @contextlib.contextmanager
