@@ -1,14 +1,10 @@
 """The graph for rows that come later: each takes the mean of its nearest rows' scores, weighed as theirs were."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.data import VectorSet
@@ -16,16 +12,11 @@ from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.evidence import graph_evidence
 from laplacenet.labeling.predictions import Prediction, Source, named_predictions, row_names
-from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS, usable_temperature
+from laplacenet.models.saved import DESCRIPTION, model_kind, read_model_files, usable_temperature, write_model_files
 from laplacenet.runtime import (
     InputError,
     Monitor,
     NullMonitor,
-    read_json,
-    read_sealed,
-    read_whole,
-    write_sealed,
-    write_whole,
 )
 
 KIND = "graph"
@@ -66,32 +57,24 @@ class GraphModel:
 
 def save_graph_model(folder: Path, model: GraphModel) -> None:
     tensors = {"points": model.points, "scores": model.scores.float(), "masses": model.masses.double()}
-    content = save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
-    write_whole(folder / WEIGHTS, content)
     description = {
         "kind": KIND,
         "class_names": model.class_names,
         "prior": model.prior,
         "k": model.k,
         "temperature": model.temperature,
-        HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest(),
     }
-    write_sealed(folder / DESCRIPTION, description)
+    write_model_files(folder, description, tensors)
 
 
 def holds_graph_model(folder: Path) -> bool:
     """Whether the folder's model is a graph over embeddings, not a network."""
-    path = folder / DESCRIPTION
-    found = read_json(path) if path.is_file() else None
-    return isinstance(found, dict) and found.get("kind") == KIND
+    return model_kind(folder) == KIND
 
 
 def load_graph_model(folder: Path) -> GraphModel:
-    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
-    if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
-        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
+    found, tensors = read_model_files(folder)
     try:
-        tensors = load_tensors(content)
         return GraphModel(
             points=tensors["points"],
             scores=tensors["scores"],
@@ -101,7 +84,7 @@ def load_graph_model(folder: Path) -> GraphModel:
             k=int(found["k"]),
             temperature=float(found["temperature"]),
         )
-    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a graph over embeddings ({error})") from error
 
 
