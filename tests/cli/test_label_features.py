@@ -1,6 +1,8 @@
 """`laplacenet label --features`: a folder of pictures through a pretrained network, in seconds."""
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from references_cli import Shell
 
 import laplacenet
 from laplacenet.models.features import installed_lite
+from laplacenet.models.features.embedding import Embeddings, embed_pictures
 
 pytestmark = pytest.mark.skipif("lite0" not in installed_lite(), reason="needs the extra: photos")
 CLASSES = ("disk", "stripes")
@@ -115,3 +118,33 @@ def test_similar_classes_are_merged_where_asked_and_label_files_add_up(shell: Sh
     assert int(run.is_given.sum()) == 18
     assert run.estimate.n_test == 2
     assert "of 2 labels found" in shell.succeeds("evaluate", "merged", "--truth", "truth.csv").out
+
+
+def test_a_time_limit_ends_the_embedding_and_the_next_call_goes_on_from_there(shell: Shell) -> None:
+    command = ("label", "photos", "--labels", "labels.csv", "--out", "run", "--features", "lite0")
+    line = shell.runs_out_of_time(*command, "--for", "0.001s").err.splitlines()[-1]
+    n_done = int(re.search(r"time is up; (\d+) pictures have been embedded and are in the cache", line)[1])
+    assert 0 < n_done <= 36
+    assert not (shell.folder / "run").exists()
+    found: list[int] = []
+    shell.monkeypatch.setattr("laplacenet.models.features.folder.embed_pictures", counting(found))
+    shell.succeeds(*command)
+    assert found == [n_done]
+
+
+def counting(found: list[int]) -> Callable[..., Embeddings]:
+    """`embed_pictures`, which notes how many vectors were in the cache."""
+
+    def embed(*arguments: object, **options: object) -> Embeddings:
+        embeddings = embed_pictures(*arguments, **options)  # type: ignore[arg-type]
+        found.append(embeddings.n_cached)
+        return embeddings
+
+    return embed
+
+
+def test_where_there_is_no_time_to_judge_a_pretrained_network_one_is_trained(shell: Shell) -> None:
+    shell.monkeypatch.setattr("laplacenet.labeling.choosing_features.installed_lite", lambda: ("lite0",))
+    said = shell.runs_out_of_time("label", "photos", "--labels", "labels.csv", "--out", "run", "--for", "0.001s")
+    assert "there is no time to judge" in said.err
+    assert "go on with: laplacenet label --resume run" in said.err

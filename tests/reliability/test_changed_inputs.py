@@ -242,7 +242,8 @@ class ChangedInputs:
         expected = self.resumed(self.place / way / state)
         self.restore(self.place / way / state)
         if way == "pretrained":  # the copies are other files than those that the cache knows
-            assert run_command("label", "--resume", "run").code == 0
+            again = run_command("label", "--resume", "run")
+            assert again.code == 0, f"{way}, killed at {state}, with unchanged inputs: {again}"
         before = table(Path("run"))
         seen = picture_contents(Path("photos"))
         rows = given_rows()

@@ -152,6 +152,12 @@ def with_value(path: Path, **values: object) -> None:
     path.write_text(json.dumps(found | {CHECKSUM: checksum(found)}))
 
 
+def with_method_name(path: Path, name: object) -> None:
+    found = json.loads(path.read_text())
+    found["method"] = {"name": name}
+    path.write_text(json.dumps(found))
+
+
 @pytest.mark.parametrize(
     ("words", "change"),
     [
@@ -162,6 +168,8 @@ def with_value(path: Path, **values: object) -> None:
             "report run",
             lambda: replaced(Path("run/epochs.jsonl"), lambda: Path("run/epochs.jsonl").symlink_to("/dev/zero")),
         ),
+        ("label --resume labels", lambda: replaced(Path("labels/model.json"), Path("labels/model.json").mkdir)),
+        ("evaluate run", lambda: with_method_name(Path("run/experiment.json"), [])),
         ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), prior=[0.5, 0.5])),
         ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), class_names=["a", "b"])),
         ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), class_names=["a", "b", "b"])),

@@ -18,7 +18,10 @@ FORMER_SOURCES = {"graph": "laplacenet", "network": "network-labels", "none": "s
 
 
 def chosen_config(content: dict[str, Any]) -> type[MethodConfig]:
-    return config_class(content.get("name", "laplacenet"))
+    name = content.get("name", "laplacenet")
+    if not isinstance(name, str):
+        raise InputError(f"method.name = {name!r}; expected the name of a method")
+    return config_class(name)
 
 
 CHOOSE: Choices = {MethodConfig: chosen_config}

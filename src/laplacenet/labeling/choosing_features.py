@@ -22,7 +22,7 @@ from laplacenet.labeling.features import label_features, read_feature_job
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.settings import SCRATCH, LabelingSettings
 from laplacenet.models.features import installed_lite, load_features
-from laplacenet.runtime import Monitor
+from laplacenet.runtime import Monitor, TimeLimitError
 
 AUTO = "auto"
 N_SAMPLED = 48
@@ -60,7 +60,11 @@ def choose_features(
     if looks.are_photographs:
         return with_features(settings, best, f"The pictures look like photographs ({looks}): {best} sees them.")
     chosen = replace(settings, collection=replace(config, features=best))
-    job = read_feature_job(chosen, load_features(best, device=device), monitor)
+    try:
+        job = read_feature_job(chosen, load_features(best, device=device), monitor)
+    except TimeLimitError:
+        why = f"The pictures are no photographs ({looks}), and there is no time to judge {best}: a network is trained."
+        return with_features(settings, SCRATCH, why)
     return judged_choice(chosen, job, str(looks), device=device)
 
 

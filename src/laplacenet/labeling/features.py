@@ -28,7 +28,7 @@ from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.folder import FolderReading, embed_folder
-from laplacenet.runtime import InputError, Monitor, RunFolder
+from laplacenet.runtime import InputError, Monitor, RunFolder, TimeLimitError
 from laplacenet.training import Execution
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
@@ -53,6 +53,32 @@ class FeatureLabels:
         return Findings(
             evidence, 1.0, self.guided.unseen.float().cpu(), finders, self.land.X.float().cpu(), SUSPECT_RATIO
         )
+
+
+class TimedMonitor:
+    """Ends the embedding of pictures when its time is up, by a TimeLimitError; the cache has what was done until then.
+
+    The last pictures may be late: what remains to be done after them takes seconds.
+    """
+
+    def __init__(self, monitor: Monitor, ends_at: float | None) -> None:
+        """`ends_at` is by `time.monotonic`, None for no limit."""
+        self.monitor, self.ends_at = monitor, ends_at
+        self.n_done, self.is_late = 0, False
+
+    @property
+    def should_stop(self) -> bool:
+        return self.monitor.should_stop
+
+    def advance(self, n: int) -> None:
+        self.n_done += n
+        if self.is_late:
+            raise TimeLimitError(
+                f"time is up; {self.n_done} pictures have been embedded and are in the cache;"
+                " go on with: the same command, or with a longer --for"
+            )
+        self.is_late = self.ends_at is not None and time.monotonic() >= self.ends_at
+        self.monitor.advance(n)
 
 
 def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monitor: Monitor | None = None) -> Job:

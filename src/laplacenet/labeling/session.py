@@ -15,7 +15,7 @@ from laplacenet.labeling.choosing import chosen_size, settings_for
 from laplacenet.labeling.choosing_features import FeatureChoice, choose_features
 from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
-from laplacenet.labeling.features import feature_choices, features_of, read_feature_job, run_on_features
+from laplacenet.labeling.features import TimedMonitor, feature_choices, features_of, read_feature_job, run_on_features
 from laplacenet.labeling.job import Job, read_job
 from laplacenet.labeling.pictures import StageProgress
 from laplacenet.labeling.run import (
@@ -34,6 +34,9 @@ from laplacenet.labeling.stages import LabelingContext
 from laplacenet.models.features import FeatureNetwork
 from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
 from laplacenet.training import Execution
+
+CHOOSING_SHARE = 0.4
+"""Of the time: what --features auto may take to judge a pretrained network; a network is trained in the rest."""
 
 
 class Progress:
@@ -64,6 +67,15 @@ class LabelingSession:
     progress: Progress
     started_at: float
 
+    def timed(self, monitor: Monitor, settings: LabelingSettings, *, share: float = 1.0) -> TimedMonitor:
+        """The monitor, with this share of the time that the settings allow."""
+        limit_s = settings.time.limit_s
+        return TimedMonitor(monitor, None if limit_s is None else self.started_at + share * limit_s)
+
+    def read_features(self, settings: LabelingSettings, network: FeatureNetwork) -> Job:
+        with self.progress.reading(settings.collection.pictures) as monitor:
+            return read_feature_job(settings, network, self.timed(monitor, settings))
+
     def read(self, settings: LabelingSettings) -> Job:
         with self.progress.reading(settings.collection.pictures) as monitor:
             return read_job(settings, monitor)
@@ -87,7 +99,8 @@ def start(
     `new_folder` makes the run folder; it is called when all that can be refused has been.
     """
     with session.progress.reading(settings.collection.pictures) as monitor:
-        choice = choose_features(settings, device=session.execution.device, monitor=monitor)
+        timed = session.timed(monitor, settings, share=CHOOSING_SHARE)
+        choice = choose_features(settings, device=session.execution.device, monitor=timed)
     settings = choice.settings
     if settings.collection.features != SCRATCH:
         return start_with_features(choice, texts, new_folder, session)
@@ -114,8 +127,7 @@ def start_with_features(
     """Label pictures that a pretrained network looks at."""
     settings = choice.settings
     network = features_of(settings, session.execution.device)
-    with session.progress.reading(settings.collection.pictures) as monitor:
-        job = read_feature_job(settings, network, monitor)
+    job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
     folder = new_folder()
     for note in notes_on(job):
@@ -142,8 +154,7 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
     if settings.collection.features != SCRATCH:
         network = features_of(settings, session.execution.device)
-        with session.progress.reading(settings.collection.pictures) as monitor:
-            job = read_feature_job(settings, network, monitor)
+        job = session.read_features(settings, network)
         with folder.locked():
             warn_of_changes(job, folder, session)
             return label_by_features(job, folder, session, network)

@@ -1,6 +1,7 @@
 """Picture files become vectors in one pass, and are embedded once."""
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +129,16 @@ def test_the_variable_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert cache_folder() == tmp_path
     monkeypatch.delenv("LAPLACENET_CACHE")
     assert cache_folder().name == "laplacenet"
+
+
+def test_no_thread_works_on_after_a_monitor_has_raised(paths: list[Path]) -> None:
+    class Raising(Counter):
+        def advance(self, n: int) -> None:
+            if n:
+                raise TimeoutError
+
+    with pytest.raises(TimeoutError) as raised:
+        embed_pictures(paths, tiny_network(), monitor=Raising())
+    alive = [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
+    assert raised.tb is not None  # its frames are still there
+    assert not alive

@@ -5,10 +5,11 @@ nothing waits in a queue. On a GPU the threads only decode. Never more than `BYT
 What is done is put into the cache every few hundred pictures, so that an interrupted run goes on where it stopped.
 """
 
+import contextlib
 import os
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,16 +74,18 @@ def embed_pictures(
         unsaved.clear()
 
     try:
-        for batch in _stream(paths, missing, features):
-            failures |= batch.failures
-            if batch.vectors is not None:
-                rows |= dict(zip(batch.positions, batch.vectors, strict=True))
-                unsaved += batch.positions
-            monitor.advance(len(batch.positions) + len(batch.failures))
-            if len(unsaved) >= PICTURES_PER_SAVE:
-                save()
-            if monitor.should_stop:
-                raise KeyboardInterrupt
+        # closed at once when something is raised: a traceback would keep its threads at work
+        with contextlib.closing(_stream(paths, missing, features)) as batches:
+            for batch in batches:
+                failures |= batch.failures
+                if batch.vectors is not None:
+                    rows |= dict(zip(batch.positions, batch.vectors, strict=True))
+                    unsaved += batch.positions
+                monitor.advance(len(batch.positions) + len(batch.failures))
+                if len(unsaved) >= PICTURES_PER_SAVE:
+                    save()
+                if monitor.should_stop:
+                    raise KeyboardInterrupt
     finally:
         save()
     kept = tuple(sorted(rows))
@@ -90,7 +93,7 @@ def embed_pictures(
     return Embeddings(vectors, kept, failures, n_cached)
 
 
-def _stream(paths: Sequence[Path], positions: Sequence[int], features: FeatureNetwork) -> Iterator[_Batch]:
+def _stream(paths: Sequence[Path], positions: Sequence[int], features: FeatureNetwork) -> Generator[_Batch, None, None]:
     """The pictures at these positions, in batches and in order, a bounded number of batches ahead of the reader."""
     size = features.batch_size
     batches = [list(positions[start : start + size]) for start in range(0, len(positions), size)]
