@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from laplacenet.runtime import Monitor
 
 PathLike = str | Path
-UNITS = {"s": 1, "m": 60, "h": 3600}
 ARRAYS = (".npz", ".npy")
 PRIORS = ("shrunk", "labeled", "equal")
 """As in `graph.priors`, which imports NumPy."""
@@ -196,6 +196,7 @@ def label(
     test: PathLike | None = None,
     features: str = "auto",
     weights: PathLike | None = None,
+    merge_classes: bool = False,
     size: int | None = None,
     model: str | None = None,
     flip: bool = True,
@@ -215,7 +216,8 @@ def label(
     """Label every picture of a folder, or every row of a file of arrays, from the few labels that are known.
 
     `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
-    without, sub-folders are the classes. `time_limit` ("15m", or seconds) is for everything, four minutes unless
+    without, sub-folders are the classes. `merge_classes` makes one class of names that differ only in case, spaces or
+    accents. `time_limit` ("15m", or seconds) is for everything, four minutes unless
     given; `steps` are the training steps of the first network and override it. `settings` are texts such as
     "graph.k=20". `features` says who looks at the pictures of a folder: a pretrained network ("lite0", "lite1",
     "lite2", "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on
@@ -225,8 +227,8 @@ def label(
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
-    limit_s = None if time_limit is None else seconds(time_limit, option="--for")
-    saves_every_s = seconds(checkpoint_every, option="--checkpoint-every")
+    limit_s = None if time_limit is None else parse_duration(time_limit, option="--for")
+    saves_every_s = parse_duration(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
         require_kind(folder)
@@ -253,6 +255,7 @@ def label(
                 path, features, is_training=any(value is not None for value in (size, model, steps, batch_size))
             ),
             None if weights is None else located(Path(weights)),
+            merge_classes,
         ),
         time=TimeConfig(limit_s, steps, suspects),
     )
@@ -385,19 +388,6 @@ def setting_texts(model: str | None, *, flip: bool, batch_size: int | None) -> l
     if batch_size is None:
         return texts
     return [*texts, f"train.batch_size={batch_size}", f"train.labeled_batch_size={batch_size // 2}"]
-
-
-def seconds(value: str | float, *, option: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
-    text = str(value)
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        duration = float(number) * UNITS[unit]
-    except ValueError:
-        duration = -1.0
-    if not 0 < duration < float("inf"):
-        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
-    return duration
 
 
 def located(path: Path) -> str:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from laplacenet.cli.options import seconds
 from laplacenet.cli.progress import Display, RunDisplay, Watch
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import EpochRecord
 from laplacenet.runtime import InputError, Interruption
+from laplacenet.runtime.durations import parse_duration
 
 RECORD = EpochRecord(
     epoch=3,
@@ -109,13 +109,13 @@ def test_what_several_threads_count_is_counted_whole() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("9m", 540), ("2h", 7200), ("45", 45), ("0.5m", 30)])
 def test_times_are_read_as_people_write_them(text: str, expected: float) -> None:
-    assert seconds(text, option="--for") == expected
+    assert parse_duration(text, option="--for") == expected
 
 
 @pytest.mark.parametrize("text", ["", "m", "-5s", "0", "nan", "inf", "ten"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=f"^--for {text}: give a time such as 90s, 9m or 2h"):
-        seconds(text, option="--for")
+        parse_duration(text, option="--for")
 
 
 def test_numbers_are_worded_for_people() -> None:

@@ -1,5 +1,6 @@
 """`laplacenet review` as a user starts and stops it."""
 
+import contextlib
 import os
 import re
 import signal
@@ -54,15 +55,17 @@ def test_a_run_of_another_kind_is_refused(shell, tmp_path):
     assert "run" in shell.fails("review", "run")
 
 
-def start(folder, *arguments):
+@contextlib.contextmanager
+def started(folder, *arguments):
+    """The process and its address; whatever happens, the process is gone afterwards."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", LAPLACENET_CACHE=str(folder / "cache"))
     command = [sys.executable, "-m", "laplacenet", "review", *arguments, "--no-browser"]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)
-        if found:
-            return process, found[0]
-    raise AssertionError("no address was printed")
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            found = (re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line) for line in process.stdout)
+            yield process, next(filter(None, found))[0]
+        finally:
+            process.kill()
 
 
 def answer(address, number, name):
@@ -77,17 +80,15 @@ def answer(address, number, name):
 @pytest.mark.slow
 def test_killed_and_started_again_it_goes_on_and_ctrl_c_writes_the_labels(tmp_path):
     truth = make_photos(tmp_path / "photos", 12, side=64)
-    process, address = start(tmp_path, "photos", "--out", "run")
-    with process:
+    with started(tmp_path, "photos", "--out", "run") as (process, address):
         answer(address, 0, "red")
         process.send_signal(signal.SIGKILL)
-    process, address = start(tmp_path, "run")
-    with process:
+    with started(tmp_path, "run") as (process, address):
         summary = answer(address, 1, "green")
         assert summary["answered"] == 2
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
-    assert process.returncode == 0
+        assert process.wait() == 0
     assert (tmp_path / "run" / ANSWERS).is_file()
     if "written" in said:  # on a machine so slow that nothing was embedded in time there is nothing to write yet
         lines = (tmp_path / "run" / "labels.csv").read_text().splitlines()

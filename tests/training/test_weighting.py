@@ -20,7 +20,7 @@ from laplacenet.training.objective import (
     multi_view_cross_entropy,
     weighted_cross_entropy,
 )
-from laplacenet.training.weighting import certainty, class_weights, iscen_weights
+from laplacenet.training.weighting import certainty, inverse_class_sizes, iscen_weights
 
 PLAIN_NETWORK = NetworkLabelsConfig(n_views=2, supervised_passes=2)
 WEIGHTED_NETWORK = replace(PLAIN_NETWORK, class_weighting=True)
@@ -39,8 +39,8 @@ def test_the_only_class_is_certain() -> None:
 
 
 def test_classes_weigh_inversely_to_their_size_and_a_balanced_set_weighs_one() -> None:
-    assert torch.allclose(class_weights(torch.tensor([0, 1, 2, 0, 1, 2]), 3), torch.ones(3))
-    weights = class_weights(torch.tensor([0, 0, 0, 1]), 3)
+    assert torch.allclose(inverse_class_sizes(torch.tensor([0, 1, 2, 0, 1, 2]), 3), torch.ones(3))
+    weights = inverse_class_sizes(torch.tensor([0, 0, 0, 1]), 3)
     assert weights[1] / weights[0] == pytest.approx(3.0)
     assert bool(torch.isfinite(weights).all())
 

@@ -50,24 +50,11 @@ def known_device(given: str) -> str:
     return given
 
 
-def seconds(text: str | float, *, option: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds; a refusal names the option."""
-    from laplacenet.runtime import InputError
-
-    text = str(text)
-    number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "m", "h") else (text, "s")
-    try:
-        duration = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
-    except ValueError:
-        duration = -1.0
-    if not 0 < duration < float("inf"):
-        raise InputError(f"{option} {text}: give a time such as 90s, 9m or 2h")
-    return duration
-
-
 def duration_of(option: str) -> Callable[[str], float]:
     """A parser of durations for this option."""
-    return lambda text: seconds(text, option=option)
+    from laplacenet.runtime.durations import parse_duration
+
+    return lambda text: parse_duration(text, option=option)
 
 
 Device = Annotated[str, typer.Option(callback=known_device, help="Where to compute: auto, cpu, cuda or cuda:N.")]

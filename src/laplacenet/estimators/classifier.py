@@ -14,7 +14,7 @@ from torch import Tensor
 from laplacenet.estimators.inputs import measured_inputs
 from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
-from laplacenet.estimators.priors import class_weights
+from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.models import Inference, Network, build_model, learn_patches
 from laplacenet.runtime import choose_device, stream_seed
@@ -181,7 +181,7 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
             k=whole_number("n_neighbors", self.n_neighbors),
             mu=real_number("mu", self.mu),
             alignment_iterations=0 if self.prior is None else GraphConfig.alignment_iterations,
-            prior=class_weights(self.prior, np.bincount(numbers[numbers >= 0])),
+            prior=prior_weights(self.prior, np.bincount(numbers[numbers >= 0])),
         )
 
     def _network(self, inputs: Tensor, n_classes: int, seed: int) -> Network:

@@ -8,6 +8,6 @@ from jaxtyping import Int64
 from laplacenet.graph.priors import prior_shares
 
 
-def class_weights(prior: Any, counts: Int64[np.ndarray, " C"]) -> tuple[float, ...]:
+def prior_weights(prior: Any, counts: Int64[np.ndarray, " C"]) -> tuple[float, ...]:
     """One positive number per class, in proportion to its expected share; None is `labeled`."""
     return prior_shares("labeled" if prior is None else prior, counts)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
-from laplacenet.estimators.priors import class_weights
+from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, PseudoLabels, pseudo_label
 from laplacenet.graph.guided import Classifier, GuidedConfig, GuidedLabels, label_landscape, landscape
 from laplacenet.graph.induction import directions, neighbor_means
@@ -149,7 +149,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         return self
 
     def _spread_labels(self, X: Any, numbers: Any, n_classes: int, device: torch.device) -> PseudoLabels:
-        weights = class_weights(self._prior(), np.bincount(numbers[numbers >= 0]))
+        weights = prior_weights(self._prior(), np.bincount(numbers[numbers >= 0]))
         config = self._graph_config(weights)
         self._directions = directions(X)
         self._classifier: Classifier | None = None
@@ -165,7 +165,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         prior = self._prior()
         weights = None
         if not (isinstance(prior, str) and prior == "estimated"):
-            weights = class_weights(prior, np.bincount(numbers[numbers >= 0]))
+            weights = prior_weights(prior, np.bincount(numbers[numbers >= 0]))
         config = GuidedConfig(graph=self._graph_config(None), prior=weights)
         land = landscape(torch.tensor(X, device=device), config)
         found = label_landscape(land, torch.from_numpy(numbers), n_classes=n_classes, config=config)

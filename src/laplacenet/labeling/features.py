@@ -10,7 +10,7 @@ from torch import Tensor
 
 from laplacenet.data import Collection, Skipped, VectorSet, read_judges
 from laplacenet.data.collection import ReadingOptions
-from laplacenet.data.judges import labels_own_rows
+from laplacenet.data.judges import labels_own_rows, renumbered
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
 from laplacenet.data.walking import PictureFile
@@ -61,10 +61,11 @@ def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monito
     test = None if config.test is None else Path(config.test)
     reading = FolderReading(
         label_files=label_paths(config.labels),
-        options=ReadingOptions(leave_out=test),
+        options=ReadingOptions(leave_out=test, merge_similar_classes=config.merge_classes),
         cache=cache_folder(),
     )
     collection = embed_folder(Path(config.pictures).expanduser(), network, reading, monitor=monitor)
+    collection = replace(collection, merges_similar_classes=config.merge_classes)
     if config.strict and collection.skipped:
         first: Skipped = collection.skipped[0]
         raise InputError(
@@ -85,11 +86,7 @@ def read_test(test: Path, collection: Collection, network: FeatureNetwork, monit
             raise InputError(f"--test {test}: give a folder of pictures or a file of labels")
         return read_judges(test, collection)
     found = embed_folder(test, network, FolderReading(cache=cache_folder()), monitor=monitor)
-    unknown = sorted(set(found.class_names) - set(collection.class_names))
-    if unknown:
-        raise InputError(f"--test {test}/{unknown[0]}: a class that no given label names")
-    numbers = torch.tensor([collection.class_names.index(name) for name in found.class_names] or [-1])
-    labels = torch.where(found.labels >= 0, numbers[found.labels.clamp(min=0)], -1)
+    labels = renumbered(found.labels, found.class_names, collection, where=test)
     assert isinstance(found.rows, VectorSet)
     rows = VectorSet(found.rows.vectors, labels, collection.class_names)
     return replace(found, rows=rows)

@@ -145,15 +145,23 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
         with session.progress.reading(settings.collection.pictures) as monitor:
             job = read_feature_job(settings, network, monitor)
         with folder.locked():
+            warn_of_changes(job, folder, session)
             return label_by_features(job, folder, session, network)
     job = session.read(settings)
     with folder.locked():
         if job.are_pictures:
             require_same_inputs(job, folder)
             return train_pictures(job, folder, session, is_new=False)
-        if changes := input_changes_of(job, folder):
-            session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
+        warn_of_changes(job, folder, session)
         return spread(job, folder, session)
+
+
+def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
+    """Where nothing was trained, other inputs are no reason to refuse: what is there now is labeled."""
+    if changes := input_changes_of(job, folder):
+        session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
+    for note in notes_on(job):
+        session.progress.warn(note)
 
 
 def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:

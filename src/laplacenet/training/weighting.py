@@ -16,7 +16,7 @@ def certainty(scores: Float[Tensor, "n C"]) -> Float[Tensor, " n"]:
     return (1 - entropy / most).clamp(0, 1)
 
 
-def class_weights(labels: Int64[Tensor, " n"], n_classes: int) -> Float[Tensor, " C"]:
+def inverse_class_sizes(labels: Int64[Tensor, " n"], n_classes: int) -> Float[Tensor, " C"]:
     """ζ_j = 1/|class j|, times n/C: a balanced set is weighted by one, so the learning rate keeps its meaning."""
     counts = torch.bincount(labels, minlength=n_classes)
     return len(labels) / (n_classes * counts.clamp(min=1))
@@ -26,4 +26,4 @@ def iscen_weights(pseudo_labels: PseudoLabels, given: Int64[Tensor, " n"], *, n_
     """ω_i·ζ_ŷi of every image; a given label is certain."""
     is_given = given.to(pseudo_labels.scores.device) >= 0
     omega = torch.where(is_given, 1.0, certainty(pseudo_labels.scores))
-    return omega * class_weights(pseudo_labels.labels, n_classes)[pseudo_labels.labels]
+    return omega * inverse_class_sizes(pseudo_labels.labels, n_classes)[pseudo_labels.labels]

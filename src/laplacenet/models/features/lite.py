@@ -18,7 +18,7 @@ CHANNEL_STEP = 8
 
 
 @dataclass(frozen=True)
-class Stage:
+class BlockStage:
     """A run of blocks; only the first of them has the stride and changes the number of channels."""
 
     n_blocks: int
@@ -29,13 +29,13 @@ class Stage:
 
 
 STAGES = (
-    Stage(n_blocks=1, kernel=3, stride=1, expansion=1, channels=16),
-    Stage(n_blocks=2, kernel=3, stride=2, expansion=6, channels=24),
-    Stage(n_blocks=2, kernel=5, stride=2, expansion=6, channels=40),
-    Stage(n_blocks=3, kernel=3, stride=2, expansion=6, channels=80),
-    Stage(n_blocks=3, kernel=5, stride=1, expansion=6, channels=112),
-    Stage(n_blocks=4, kernel=5, stride=2, expansion=6, channels=192),
-    Stage(n_blocks=1, kernel=3, stride=1, expansion=6, channels=320),
+    BlockStage(n_blocks=1, kernel=3, stride=1, expansion=1, channels=16),
+    BlockStage(n_blocks=2, kernel=3, stride=2, expansion=6, channels=24),
+    BlockStage(n_blocks=2, kernel=5, stride=2, expansion=6, channels=40),
+    BlockStage(n_blocks=3, kernel=3, stride=2, expansion=6, channels=80),
+    BlockStage(n_blocks=3, kernel=5, stride=1, expansion=6, channels=112),
+    BlockStage(n_blocks=4, kernel=5, stride=2, expansion=6, channels=192),
+    BlockStage(n_blocks=1, kernel=3, stride=1, expansion=6, channels=320),
 )
 
 
@@ -48,7 +48,7 @@ class LiteVariant:
     pixels: int
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[BlockStage, ...]:
         last = len(STAGES) - 1
         return tuple(
             replace(

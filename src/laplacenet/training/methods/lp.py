@@ -14,7 +14,7 @@ from laplacenet.models import Inference
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import ViewConfig, weighted_loss
 from laplacenet.training.methods.epoch_labels import EpochLabels
-from laplacenet.training.weighting import certainty, class_weights
+from laplacenet.training.weighting import certainty, inverse_class_sizes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PropagatedLabels(EpochLabels):
         omega = certainty(pseudo_labels.scores)
         omega = omega / omega.max().clamp(min=torch.finfo(omega.dtype).tiny)
         omega = torch.where(self.is_given(omega), 1.0, omega)
-        return (omega * class_weights(pseudo_labels.labels, self.n_classes)[pseudo_labels.labels]).float()
+        return (omega * inverse_class_sizes(pseudo_labels.labels, self.n_classes)[pseudo_labels.labels]).float()
 
 
 @dataclass(frozen=True, eq=False)
