@@ -172,7 +172,33 @@ def test_features_beat_logistic_regression(record_set: str, tmp_path: Path) -> N
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}-{features}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    assert record["coverage"] >= 0.9
+    require_goals(record)
+
+
+def mean_gain(rows: list[dict], kind: str) -> float:
+    """Over scikit-learn's logistic regression as it comes (C = 1)."""
+    return float(np.mean([row[f"laplacenet: {kind}"] - row[f"logistic regression: {kind}"] for row in rows]))
+
+
+def require_goals(record: dict) -> None:
+    """The goals; one that speaks of logistic regression means scikit-learn's own, not the one whose C we choose."""
+    table, pictures = record["means"], record["pictures"]
     assert record["false_alarms"] <= 0.01
     for row in table:
         assert row["laplacenet: accuracy"] >= row["logistic regression: accuracy"] - 1, row
+    assert mean_gain([row for row in table if row["labels_a_class"] <= 5], "accuracy") >= 4
+    assert mean_gain([row for row in table if row["classes"] == "long tail"], "class_mean") >= 8
+    if (pictures["name"], pictures["features"]) == ("cifar10", "lite2"):
+        (row,) = [row for row in table if row["classes"] == "balanced" and row["labels_a_class"] == 10]
+        assert row["laplacenet: accuracy"] >= 80
+    assert record["coverage"] >= 0.9
+
+
+FORMER_INTERVAL = pytest.mark.xfail(strict=True, reason="made with the former interval, which covers 88.9 %")
+
+
+@pytest.mark.parametrize(
+    "name", ["cifar10-lite2", "digits-lite0", pytest.param("cifar10-lite0", marks=FORMER_INTERVAL)]
+)
+def test_the_records_reach_the_goals(name: str) -> None:
+    require_goals(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))

@@ -17,7 +17,7 @@ from laplacenet.labeling.estimate import suspect_labels
 from laplacenet.labeling.feature_model import holds_feature_model, load_feature_model
 from laplacenet.labeling.features import label_features
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
-from laplacenet.models.features import FeatureNetwork
+from laplacenet.models.features import FeatureNetwork, installed_lite
 from laplacenet.runtime import InputError
 
 COLORS = {"blue": (40, 60, 200), "green": (50, 190, 60), "red": (200, 40, 50)}
@@ -82,6 +82,27 @@ def test_new_pictures_are_predicted_and_the_whole_is_exported(photos: Path, tmp_
     assert (tmp_path / "model.pt2").is_file()
 
 
+@pytest.mark.skipif("lite0" not in installed_lite(), reason="needs the extra: photos")
+def test_a_pretrained_trunk_and_its_head_run_as_one_onnx_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from laplacenet.labeling.feature_model import FeatureModel, feature_network, save_feature_model
+    from laplacenet.models.export import export_model
+    from laplacenet.models.features import load_features
+
+    features, rng = load_features("lite0", device=torch.device("cpu")), torch.Generator().manual_seed(0)
+    weights, center = torch.randn(features.n_features, 3, generator=rng), torch.rand(features.n_features, generator=rng)
+    model = FeatureModel("lite0", None, features.fingerprint, center, weights, torch.zeros(3), 0.5, ("a", "b", "c"))
+    save_feature_model(tmp_path, model)
+    network, description = feature_network(tmp_path)
+    assert export_model(network, description, tmp_path / "model.onnx", form="onnx") < 1e-4
+    pictures = torch.randint(0, 256, (2, 3, features.pixels, features.pixels), dtype=torch.uint8, generator=rng)
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    found = session.run(None, {session.get_inputs()[0].name: pictures.numpy()})[0]
+    expected = model.probabilities(features.embed(pictures))
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-4)
+
+
 def test_a_wrong_label_is_suspected_and_no_other() -> None:
     rng = np.random.default_rng(0)
     truth = np.arange(600) % 3
@@ -117,6 +138,14 @@ def test_auto_takes_the_best_installed_network_for_photographs(
     monkeypatch.setattr(choosing_features, "installed_lite", lambda: ("lite0", "lite2"))
     run = api.label(photos, out=tmp_path / "run", device="cpu")
     assert load_feature_model(run.path).features == "lite2"
+    assert "look like photographs" in run.data.summary.choices[0]
+    assert "look like photographs" in (run.path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_time_limit_without_training_is_said_to_be_unused(photos: Path, tmp_path: Path) -> None:
+    for limit, is_said in ((None, False), ("1m", True)):
+        run = api.label(photos, features="tiny", out=tmp_path / f"run-{limit}", device="cpu", time_limit=limit)
+        assert any("--for" in sentence for sentence in run.data.summary.choices) == is_said
 
 
 def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
