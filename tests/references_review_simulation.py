@@ -1,6 +1,6 @@
 """A simulated person who answers the review's questions from the truth, beside other orders of questions.
 
-    python tests/references_review_simulation.py --embeddings test.npz --truth truth.npy --out results/review/cifar10.json
+    python tests/references_review_simulation.py --embeddings test.npz --truth truth.npy --out record.json
 
 `--embeddings` is what `laplacenet embed` wrote, `--truth` a NumPy file with the class number of each of its rows. An
 answer is a key pressed for one picture, a grid confirmed, or a wrong picture of a grid put right. Random checks count.

@@ -13,9 +13,9 @@ from laplacenet.review.questions import GRID
 @pytest.fixture(scope="module")
 def pool_and_truth():
     rng = np.random.default_rng(0)
-    truth = rng.integers(0, 4, 240)
+    truth = rng.integers(0, 4, 100)
     centers = rng.normal(0, 1, (4, 16))
-    return pool_of(centers[truth] + rng.normal(0, 0.9, (240, 16))), truth
+    return pool_of(centers[truth] + rng.normal(0, 0.9, (100, 16))), truth
 
 
 def test_a_simulated_person_reaches_the_goal_and_every_answer_counts(pool_and_truth):
@@ -29,6 +29,7 @@ def test_a_simulated_person_reaches_the_goal_and_every_answer_counts(pool_and_tr
 def test_answers_kept_back_are_part_of_the_cost(pool_and_truth):
     """All pictures asked for one at a time are as many answers as pictures."""
     pool, truth = pool_and_truth
+    pool, truth = pool_of(pool.vectors()[:40].numpy()), truth[:40]
     curve = review(pool, truth, seed=0, mode="single", goal=2.0)
     assert curve.answers[-1] == curve.shown[-1] == len(truth)
     assert curve.right[-1] == 1.0
