@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+import torch
 from references_mutation import time_limit
+from references_reliability import Faults, die, forked
 
 from laplacenet.cli import main
 from laplacenet.runtime.files import CHECKSUM, checksum
@@ -61,6 +63,21 @@ def run_command(*words: str | Path, limit_s: float = LONGEST_S) -> Ended:
     if code in INTERRUPTED:
         raise KeyboardInterrupt  # the signal was meant for the campaign
     return Ended(code, out.getvalue(), err.getvalue(), fault)
+
+
+def run_until_killed(*words: str | Path, below: Path, at: int) -> int:
+    """The exit code of the command in another process, killed at its n-th touch of a file below this folder: −9."""
+    child = forked(_die_at_touch, Path.cwd(), tuple(map(str, words)), below, at)
+    child.join()
+    assert child.exitcode is not None
+    return child.exitcode
+
+
+def _die_at_touch(place: Path, words: tuple[str, ...], below: Path, at: int) -> None:
+    torch.set_num_threads(1)
+    os.chdir(place)
+    Faults().arm(below, die, at=at)
+    sys.exit(run_command(*words).code)
 
 
 @contextlib.contextmanager

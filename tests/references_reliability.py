@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,16 @@ def _work(data: Path, path: Path, dies_at: int | None) -> None:
     go(data, path)
 
 
+def forked(work: Callable[..., None], *arguments: object) -> BaseProcess:
+    """A process that does this work, begun."""
+    child = _servers.Process(target=work, args=arguments, daemon=True)
+    child.start()
+    return child
+
+
 def run_in_child(data: Path, path: Path, *, killed_after_s: float | None = None, dies_at: int | None = None) -> int:
     """The exit code of a process that works on the run: 0 at its end, −9 where it was killed."""
-    child = _servers.Process(target=_work, args=(data, path, dies_at), daemon=True)
-    child.start()
+    child = forked(_work, data, path, dies_at)
     if killed_after_s is not None:
         child.join(killed_after_s)
         child.kill()

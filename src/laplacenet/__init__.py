@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from laplacenet.api import LabelingRun, embed, label
     from laplacenet.estimators import LaplaceNetClassifier, LaplacePropagation, PretrainedFeatures
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "LabelingRun",
     "LaplaceNetClassifier",

@@ -196,6 +196,7 @@ def label(
     test: PathLike | None = None,
     features: str = "auto",
     weights: PathLike | None = None,
+    merge_classes: bool = False,
     size: int | None = None,
     model: str | None = None,
     flip: bool = True,
@@ -215,7 +216,8 @@ def label(
     """Label every picture of a folder, or every row of a file of arrays, from the few labels that are known.
 
     `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
-    without, sub-folders are the classes. `time_limit` ("15m", or seconds) is for everything, four minutes unless
+    without, sub-folders are the classes. `merge_classes` makes one class of names that differ only in case, spaces or
+    accents. `time_limit` ("15m", or seconds) is for everything, four minutes unless
     given; `steps` are the training steps of the first network and override it. `settings` are texts such as
     "graph.k=20". `features` says who looks at the pictures of a folder: a pretrained network ("lite0", "lite1",
     "lite2", "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on
@@ -253,6 +255,7 @@ def label(
                 path, features, is_training=any(value is not None for value in (size, model, steps, batch_size))
             ),
             None if weights is None else located(Path(weights)),
+            merge_classes,
         ),
         time=TimeConfig(limit_s, steps, suspects),
     )

@@ -1,5 +1,6 @@
 """`laplacenet label --features`: a folder of pictures through a pretrained network, in seconds."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,50 @@ def test_options_of_training_train_from_scratch(shell: Shell) -> None:
 def test_a_mistake_is_answered_before_a_folder_is_begun(shell: Shell, arguments: str, expected: str) -> None:
     assert expected in shell.fails(*arguments.split(), "--out", "run")
     assert not (shell.folder / "run").exists()
+
+
+def exchange(folder: Path) -> None:
+    """Each takes the other's name."""
+    a, b = (folder / "photos" / name for name in ("30.png", "31.png"))
+    a.rename(folder / "c")
+    b.rename(a)
+    (folder / "c").rename(b)
+
+
+def test_a_resumed_run_labels_what_is_there_now_and_says_what_changed(shell: Shell) -> None:
+    pictures = [shell.folder / "photos" / name for name in ("30.png", "31.png")]
+    for path in pictures:  # of one size and time, as an archive may hold them
+        path.write_bytes(path.read_bytes().ljust(2000, b"\0"))
+        os.utime(path, ns=(0, 0))
+    shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", "--features", "lite0")
+    before = dict(zip(*(getattr(laplacenet.LabelingRun("run"), name) for name in ("paths", "labels")), strict=True))
+    exchange(shell.folder)
+    (shell.folder / "photos" / "29.png").unlink()
+    (shell.folder / "labels.csv").write_text((shell.folder / "labels.csv").read_text() + "20.png,disk\n")
+    said = shell.succeeds("label", "--resume", "run").err
+    assert (
+        "the inputs have changed (1 removed: 29.png; 2 changed: 30.png, 31.png; 1 with another label: 20.png)" in said
+    )
+    run = laplacenet.LabelingRun("run")
+    now = dict(zip(run.paths, run.labels, strict=True))
+    assert (now["30.png"], now["31.png"]) == (before["31.png"], before["30.png"])
+    assert before["30.png"] != before["31.png"]
+    assert "29.png" not in now
+    assert run.is_given[run.paths.index("20.png")]
+
+
+def test_similar_classes_are_merged_where_asked_and_label_files_add_up(shell: Shell) -> None:
+    labels = shell.folder / "labels.csv"
+    (shell.folder / "more.csv").write_text("20.png,Disk\n21.png, STRIPES\n")
+    both = ("photos", "--labels", labels, "--labels", "more.csv", "--features", "lite0")
+    said = shell.succeeds("label", *both, "--out", "apart").err
+    assert "'disk' (8) and 'Disk' (1) differ only in case, spaces or accents; they are two classes" in said
+    assert "unless --merge-classes makes them one" in said
+    assert len(laplacenet.LabelingRun("apart").class_names) == 4
+    (shell.folder / "truth.csv").write_text("30.png,DISK\n31.png,Stripes\n")
+    shell.succeeds("label", *both, "--out", "merged", "--merge-classes", "--test", "truth.csv")
+    run = laplacenet.LabelingRun("merged")
+    assert run.class_names == ("disk", "stripes")
+    assert int(run.is_given.sum()) == 18
+    assert run.estimate.n_test == 2
+    assert "of 2 labels found" in shell.succeeds("evaluate", "merged", "--truth", "truth.csv").out

@@ -60,6 +60,12 @@ def test_new_embeddings_take_the_labels_of_those_nearest(shell: Shell) -> None:
     assert all(float(row["confidence"]) > 0.5 and float(row["margin"]) > 0 for row in rows)
 
 
+def test_embeddings_are_called_what_their_file_calls_them(shell: Shell) -> None:
+    np.savez(shell.folder / "new.npz", embeddings=np.load(shell.folder / "new.npy"), paths=list("abcd"))
+    rows = csv.DictReader(shell.succeeds("predict", "vectors", "new.npz").out.splitlines())
+    assert [row["path"] for row in rows] == list("abcd")
+
+
 def test_what_is_no_embedding_is_refused_in_one_line(shell: Shell) -> None:
     np.save(shell.folder / "long.npy", np.zeros((2, 7), dtype=np.float32))
     assert "photos: holds no embeddings" in shell.fails("predict", "vectors", "photos")

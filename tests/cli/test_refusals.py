@@ -181,3 +181,25 @@ def test_a_run_that_diverges_ends_with_1_and_one_line(shell: Shell) -> None:
     assert said.code == 1
     assert said.err.strip().splitlines()[-1].startswith("error: the loss became")
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "train itself",
+        "train itself.npz",
+        "train bars.npz --labels itself.txt",
+        "label itself --labels names.csv",
+        "label itself.npz",
+        "label empty --labels itself.csv",
+        "predict itself bars.npz",
+        "data itself",
+        "report itself",
+        "next itself",
+        "evaluate itself",
+    ],
+)
+def test_a_link_to_itself_is_refused_in_one_line(shell: Shell, arguments: str) -> None:
+    for name in ("itself", "itself.npz", "itself.txt", "itself.csv"):
+        (shell.folder / name).symlink_to(shell.folder / name)
+    assert "itself" in shell.fails(*arguments.split())

@@ -74,6 +74,7 @@ def test_images_without_labels_are_all_unknown(tmp_path: Path) -> None:
         ({"images": pictures(2, 5, 5, 1, 1)}, r"with 1 or 3 channels; got \(2, 5, 5, 1, 1\)"),
         ({"images": pictures(2, 5, 5, 4)}, r"got \(2, 5, 5, 4\)"),
         ({"images": pictures(0, 5, 5)}, "holds no rows"),
+        ({"embeddings": np.linspace(-2, 2, 9)}, r"embeddings are \(n, d\), images .* but its array is float64 \(9,\)"),
         ({"images": pictures(2, 5, 5), "labels": np.array([0])}, "expected 2 labels, one for each row"),
         ({"images": pictures(2, 5, 5), "labels": np.array([0.5, 1])}, "row 0 has label 0.5; expected whole numbers"),
         ({"images": pictures(2, 5, 5), "labels": np.array([0, -5])}, "row 1 has label -5; numbers are 0 and above"),

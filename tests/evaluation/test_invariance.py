@@ -43,7 +43,7 @@ def test_without_augmentation_it_is_one() -> None:
 def test_it_does_not_depend_on_how_many_images_are_augmented_at_once(monkeypatch) -> None:
     digits = some_digits()
     whole = augmentation_invariance(untrained(digits), digits, STRONG, seed=1)
-    monkeypatch.setattr(invariance, "CHUNK", 7)
+    monkeypatch.setattr(invariance, "chunk_size", lambda images, device: 7)
     assert augmentation_invariance(untrained(digits), digits, STRONG, seed=1) == whole
 
 

@@ -23,7 +23,8 @@ from laplacenet.data.load import load_dataset
 from laplacenet.labeling.estimate import suspect_labels
 from laplacenet.labeling.features import SUSPECT_RATIO, label_features
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.models.features import load_features
+from laplacenet.models.features import FeatureNetwork, load_features
+from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.embedding import embed_pictures
 from laplacenet.runtime import provenance
 
@@ -32,7 +33,7 @@ LABELS_A_CLASS = (1, 2, 5, 10)
 DRAWS = (("balanced", "equal"), ("long tail", "random"), ("long tail", "equal"))
 COMMAND = "LAPLACENET_DATA=data pytest -m long tests/labeling/test_feature_records.py"
 RESULTS = Path(__file__).parents[2] / "results" / "features"
-NAMES = os.environ.get("LAPLACENET_RECORD_SETS", "cifar10,digits,cifar100").split(",")
+SETS = os.environ.get("LAPLACENET_RECORD_SETS", "cifar10:lite2,cifar10:lite0,digits:lite0,cifar100:lite0").split(",")
 
 
 def pictures_of(name: str) -> tuple[list[np.ndarray], np.ndarray]:
@@ -54,9 +55,20 @@ def write_pictures(name: str, pictures: list[np.ndarray], folder: Path) -> list[
         image, path = Image.fromarray(picture), folder / f"{row:05d}.{'png' if name == 'digits' else 'jpg'}"
         if name != "digits":
             image = image.resize((int(rng.integers(32, 161)),) * 2, Image.Resampling.BICUBIC)
-        image.save(path, **({} if name == "digits" else {"quality": 92}))
+        if not path.exists():
+            image.save(path, **({} if name == "digits" else {"quality": 92}))
         paths.append(path)
     return paths
+
+
+def embed_set(name: str, features: FeatureNetwork, folder: Path) -> tuple[torch.Tensor, np.ndarray]:
+    """With LAPLACENET_RECORD_PICTURES=FOLDER the pictures stay there and are embedded once for all runs."""
+    arrays, classes = pictures_of(name)
+    kept = os.environ.get("LAPLACENET_RECORD_PICTURES")
+    folder = folder if kept is None else Path(kept) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = write_pictures(name, arrays, folder)
+    return embed_pictures(paths, features, cache=None if kept is None else cache_folder()).vectors, classes
 
 
 def long_tail(classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -138,11 +150,11 @@ def means(runs: list[dict]) -> list[dict[str, object]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", NAMES)
-def test_features_beat_logistic_regression(name: str, tmp_path: Path) -> None:
-    arrays, classes = pictures_of(name)
-    network = load_features("lite0")
-    vectors = embed_pictures(write_pictures(name, arrays, tmp_path), network).vectors
+@pytest.mark.parametrize("record_set", SETS)
+def test_features_beat_logistic_regression(record_set: str, tmp_path: Path) -> None:
+    name, features = record_set.split(":")
+    network = load_features(features)
+    vectors, classes = embed_set(name, network, tmp_path)
     runs = grid(vectors, classes)
     table = means(runs)
     covered = [run["is_covered"] for run in runs if run["is_covered"] is not None]
@@ -159,7 +171,7 @@ def test_features_beat_logistic_regression(name: str, tmp_path: Path) -> None:
         "runs": runs,
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / f"{name}-{features}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     assert record["coverage"] >= 0.9
     assert record["false_alarms"] <= 0.01
     for row in table:

@@ -124,7 +124,7 @@ def test_with_every_checkpoint_damaged_the_run_is_refused_and_left_as_it_is(
     for manifest in (tmp_path / "run").rglob("manifest.json"):
         manifest.write_bytes(b"{}")
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
-    with pytest.raises(InputError, match="not a checkpoint of format 2"):
+    with pytest.raises(InputError, match="not a checkpoint of format 3"):
         go(data, tmp_path / "run")
     assert {file: file.read_bytes() for file in before} == before | {
         tmp_path / "run" / ".lock": (tmp_path / "run" / ".lock").read_bytes()

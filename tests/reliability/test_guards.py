@@ -16,7 +16,6 @@ from laplacenet.experiments import prepare, read_epochs, run_experiment
 from laplacenet.experiments.judging import missing_classes
 from laplacenet.experiments.run_records import COLLAPSED, remarks
 from laplacenet.graph import pseudo_label
-from laplacenet.models import Inference
 from laplacenet.runtime import RunFolder
 from laplacenet.training import DivergedError, Execution, Position, save_checkpoint
 from laplacenet.training.checkpoint import checkpoint_step
@@ -37,7 +36,7 @@ def test_a_network_that_says_nothing_any_more_is_not_saved_and_the_last_good_che
     folder = RunFolder.create(tmp_path / "run")
     experiment = tiny_experiment(data)
     run_experiment(experiment, folder, execution=EVERY_STEP, monitor=StopAfter(5))
-    lr = "laplacenet.training.laplacenet.learning_rates"
+    lr = "laplacenet.training.methods.base.learning_rates"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(lr, lambda config, first, n: np.full(n, 1e30, dtype=np.float32))
         with pytest.raises(DivergedError, match=r"outputs of 60 of 60 inputs are not finite at step 6 "):
@@ -107,12 +106,11 @@ def test_a_collapsed_embedding_is_said(data: Path, tmp_path: Path) -> None:
         for module in network.modules():
             if isinstance(module, torch.nn.BatchNorm2d):
                 module.bias.fill_(1.0)
-    plan = task.method.plan_epoch(1, 2, inference=Inference(network, task.views.plain), inputs=task.inputs)
-    assert plan.mean_cosine is not None
-    assert plan.mean_cosine > COLLAPSED
+    report = task.method.plan_epoch(1, 2, learner=network, inputs=task.inputs).report
+    assert report.mean_cosine > COLLAPSED
     record = read_epochs(go(data, tmp_path / "run"))[-1]
     assert "collapsed" not in remarks(record)
-    said = remarks(replace(record, mean_cosine=plan.mean_cosine))["collapsed"]
+    said = remarks(replace(record, mean_cosine=report.mean_cosine))["collapsed"]
     assert "the embeddings have collapsed (their mean cosine is 1.00000)" in said
 
 

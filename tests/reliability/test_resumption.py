@@ -138,7 +138,7 @@ def test_a_checkpoint_of_another_format_is_refused_with_both_formats(data: Path,
     write_sealed(stopped.checkpoint / "manifest.json", manifest | {"format": 1})
     for other in stopped.path.glob("checkpoint.*"):
         other.rename(stopped.path / "aside")
-    with pytest.raises(InputError, match="not a checkpoint of format 2, which this version reads, but of 1"):
+    with pytest.raises(InputError, match="not a checkpoint of format 3, which this version reads, but of 1"):
         go(data, stopped.path)
 
 

@@ -14,6 +14,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -38,7 +39,9 @@ from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
 from laplacenet.cli.review import review
 from laplacenet.cli.train import train
+from laplacenet.runtime import InputError, read_launch
 
+IN_SEVERAL_PROCESSES = ("train", "reproduce")
 FAILED = 1
 INVALID_INPUT = 2
 TIME_LIMIT = 3
@@ -128,17 +131,35 @@ def main() -> NoReturn:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     keep_freed_memory()
     accept_any_character()
+    launch = read_launch()
+    if not launch.is_first:
+        sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - the first process speaks for all
     with warnings_on_stderr(), interruptions() as caught:
         code = exit_code()
     if caught:
         command = shlex.join(["laplacenet", *sys.argv[1:]])
         code = failed(f"interrupted; go on with: {command}", 128 + caught[0])
+    if launch.size > 1:
+        leave_group(code)
     sys.exit(code)
+
+
+def leave_group(code: int) -> NoReturn:
+    """End at once: torch may abort while it takes its threads down, or wait for a process that has failed."""
+    from laplacenet.runtime import LostProcessError, current_group
+
+    if not code:
+        with contextlib.suppress(LostProcessError):
+            current_group().agree(False)  # none ends while another still needs it
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def exit_code() -> int:
     """Of the command that was asked for, once it has ended."""
     try:
+        refuse_several_processes(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], prog_name="laplacenet", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
@@ -149,6 +170,14 @@ def exit_code() -> int:
     except Exception as error:
         code = explain(error)
     return int(code or 0)
+
+
+def refuse_several_processes(arguments: list[str]) -> None:
+    """By all commands that would do the same work in each of them."""
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    if read_launch().size > 1 and command not in IN_SEVERAL_PROCESSES:
+        able = " and ".join(IN_SEVERAL_PROCESSES)
+        raise InputError(f"{command or 'laplacenet'} takes one process; leave out torchrun, which is for {able}")
 
 
 @contextlib.contextmanager
@@ -187,7 +216,7 @@ def warnings_on_stderr() -> Iterator[None]:
 
 def explain(error: Exception) -> int:
     """Say in one line why the command ended, and give its exit code; a bug keeps its traceback."""
-    from laplacenet.runtime import InputError, RunError, TimeLimitError
+    from laplacenet.runtime import LostProcessError, RunError, TimeLimitError
 
     if isinstance(error, TimeLimitError):
         say(str(error), err=True)
@@ -198,8 +227,11 @@ def explain(error: Exception) -> int:
         return failed(str(error), INVALID_INPUT)
     if isinstance(error, OSError):
         return failed(reason_of(error), INVALID_INPUT if error.errno in NO_USABLE_PATH else FAILED)
+    if isinstance(error, LostProcessError) and read_launch().rank == 1:
+        sys.stderr = sys.__stderr__  # it may be the first that is lost
     if isinstance(error, RunError):
         return failed(str(error), FAILED)
+    sys.stderr = sys.__stderr__
     raise error
 
 

@@ -24,7 +24,7 @@ def chosen_experiment(
     """The data's preset, another laid over it where one is named, and the options over both."""
     experiment = preset_for(located(data or "digits"))
     if data is not None and data not in DATASET_NAMES:
-        experiment = replace(experiment, name=Path(data).resolve().stem)
+        experiment = replace(experiment, name=Path(data).absolute().stem)
     if preset is not None and preset not in METHOD_PRESETS:
         experiment = with_preset(experiment, preset)
     if labels is not None:

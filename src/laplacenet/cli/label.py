@@ -58,6 +58,10 @@ Features = Annotated[
     ),
 ]
 Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features, in place of its own.")]
+MergeClasses = Annotated[
+    bool,
+    typer.Option("--merge-classes", help="Make one class of names that differ only in case, spaces or accents."),
+]
 Size = Annotated[int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")]
 NoFlip = Annotated[bool, typer.Option("--no-flip", help="Do not mirror pictures: a mirror image may be another class.")]
 Steps = Annotated[
@@ -86,6 +90,7 @@ def label(
     test: Test = None,
     features: Features = "auto",
     weights: Weights = None,
+    merge_classes: MergeClasses = False,
     size: Size = None,
     model: Model = None,
     no_flip: NoFlip = False,
@@ -119,6 +124,7 @@ def label(
         fresh: dict[str, object] = {"pictures": pictures, "--labels": labels, "--out": out, "--test": test}
         fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
         fresh |= {"--features": None if features == "auto" else features, "--weights": weights}
+        fresh |= {"--merge-classes": merge_classes}
         fresh |= {"--prior": prior, "--no-suspects": no_suspects, "--set": settings, "--seed": seed}
         refuse_beside_resume(fresh | {"--strict": strict, "--overwrite": overwrite})
     try:
@@ -130,6 +136,7 @@ def label(
             test=test,
             features=features,
             weights=weights,
+            merge_classes=merge_classes,
             size=size,
             model=model,
             flip=not no_flip,

@@ -25,9 +25,9 @@ def report(
     """
     from laplacenet.reports.paper_page import write_report
     from laplacenet.runtime import require_apart
-    from laplacenet.runtime.run_folder import EXPERIMENT
+    from laplacenet.runtime.run_folder import looks_like_run
 
-    if run is not None and (run / EXPERIMENT).is_file():
+    if run is not None and looks_like_run(run):
         typer.echo(page_of(run))
         return
     records = results if run is None else run

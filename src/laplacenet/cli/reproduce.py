@@ -68,7 +68,7 @@ def reproduce(
         refuse_unused,
         work_through,
     )
-    from laplacenet.runtime import InputError, choose_device
+    from laplacenet.runtime import InputError, choose_device, read_launch, start_group
     from laplacenet.training import Execution
 
     options: dict[str, object] = {"--column": column, "--row": row, "--steps": steps, "--data-dir": data_dir}
@@ -89,6 +89,8 @@ def reproduce(
         runs=runs,
         results=results,
     )
+    if read_launch().size > 1 and (show or name == FIGURE_2):
+        raise InputError("--list and figure-2 take one process; leave out torchrun")
     if show:
         list_request(request)
         return
@@ -98,4 +100,5 @@ def reproduce(
     if name is None:
         raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
+    start_group(execution.device)
     work_through(request, execution=execution, limit_s=time_limit)

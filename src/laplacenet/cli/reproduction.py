@@ -1,8 +1,10 @@
 """What `laplacenet reproduce` does: which runs are requested, what they cost, and making them within a time limit."""
 
+import signal
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -29,7 +31,7 @@ from laplacenet.experiments.paper.reproduce import (
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.presets import preset_named
-from laplacenet.runtime import InputError, RunFolder, TimeLimitError
+from laplacenet.runtime import InputError, RunFolder, TimeLimitError, current_group
 from laplacenet.training import Execution
 
 ALL = "all"
@@ -136,22 +138,24 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
     """One run after another until all are recorded, time is up or someone interrupts."""
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     runs, places = requested_runs(request)
+    group = current_group()
     if request.name == ALL:
-        reproduce_figure_two(places.results, FIGURE_2_SEEDS)
-    n_recorded = sum(is_recorded(run, places.results) for run in runs)
-    todo = [run for run in runs if not is_recorded(run, places.results)]
+        group.by_first(lambda: reproduce_figure_two(places.results, FIGURE_2_SEEDS))
+    recorded = group.by_first(lambda: [is_recorded(run, places.results) for run in runs])
+    n_recorded = sum(recorded)
+    todo = [run for run, is_done in zip(runs, recorded, strict=True) if not is_done]
     if request.name == ALL:
-        reasons = unreadable_datasets(todo)
+        reasons = group.by_first(partial(unreadable_datasets, todo))
         for reason in reasons.values():
             typer.echo(f"left out: {reason}", err=True)
         todo = [run for run in todo if run.experiment.data.name not in reasons]
     typer.echo(f"{len(runs)} runs: {n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}", err=True)
     for run in todo:
-        left_s = None if ends_at is None else ends_at - time.monotonic()
+        left_s = group.by_first(lambda: None if ends_at is None else ends_at - time.monotonic())
         if left_s is not None and left_s <= 0:
             break
         _work_on(run, places, execution=execution, limit_s=left_s)
-    n_missing = sum(not is_recorded(run, places.results) for run in todo)
+    n_missing = group.by_first(lambda: sum(not is_recorded(run, places.results) for run in todo))
     if n_missing:
         raise TimeLimitError(f"time is up, runs left to do: {n_missing}; give the same command again to go on")
 
@@ -167,15 +171,20 @@ def _work_on(run: PlannedRun, places: Places, *, execution: Execution, limit_s: 
             n_steps=run.experiment.train.steps,
             limit_s=limit_s,
         )
-    if is_recorded(run, places.results):
-        record = read_record(record_path(places.results, run.key))
+    group = current_group()
+    record = group.by_first(lambda: _record_of(run, places.results))
+    if record is not None:
         typer.echo(f"{run.key.path}: {_came_out(record)}, {duration(record.outcome.total_s)}")
         return
     n_steps = run.experiment.train.steps
     typer.echo(f"{run.key.path}: stopped at step {steps_done(folder)} of {n_steps}, with a checkpoint")
-    if interruption.signal is not None:
+    if group.agree(interruption.signal is not None):
         typer.echo("interrupted; give the same command again to go on", err=True)
-        raise typer.Exit(interruption.exit_code)
+        raise typer.Exit(interruption.exit_code or 128 + signal.SIGTERM)
+
+
+def _record_of(run: PlannedRun, results: Path) -> Record | None:
+    return read_record(record_path(results, run.key)) if is_recorded(run, results) else None
 
 
 def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:

@@ -1,7 +1,9 @@
 """One session of a run: start or resume it, show it, and after an interruption say how to resume it."""
 
 import contextlib
+import os
 import shlex
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -23,8 +25,18 @@ from laplacenet.experiments import (
 )
 from laplacenet.experiments.run_records import FINAL, EpochRecord, remarks
 from laplacenet.reports.curves import draw_run
-from laplacenet.runtime import InputError, Interruption, RunError, RunFolder, TimeLimitError, require_apart
-from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.runtime import (
+    InputError,
+    Interruption,
+    LostProcessError,
+    RunError,
+    RunFolder,
+    TimeLimitError,
+    current_group,
+    read_launch,
+    require_apart,
+)
+from laplacenet.runtime.run_folder import EXPERIMENT, is_run_folder
 from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
 
@@ -34,6 +46,12 @@ CURVES = "curves.png"
 def read_task(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
     """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own."""
     with reading(experiment.data.name, is_live=not download) as tally:
+        if download and current_group().reduces:  # one process for all
+
+            def fetch() -> None:
+                prepare(experiment, data_folder=data_folder, download=True, monitor=tally)
+
+            current_group().by_first(fetch)
         return prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
 
 
@@ -50,27 +68,44 @@ def run_session(
     Where the time limit comes first, a `TimeLimitError` says how to go on. `goes_on_with` is the command that does, if
     it is not the plain one.
     """
-    is_begun, console, name = folder.has(EXPERIMENT), Console(stderr=True), task.experiment.name
+    group, console, name = current_group(), Console(stderr=True), task.experiment.name
+    is_begun = group.by_first(lambda: folder.has(EXPERIMENT))
+    if read_launch().n_restarts and group.by_first(lambda: folder.has(FINAL)):
+        return group.by_first(lambda: read_outcome(folder))  # a process failed after the end
     for note in [] if is_begun else task.notes():
         warn(console, note)
     n_steps = task.experiment.train.steps
-    command = goes_on_with or f"laplacenet train --resume {shlex.quote(str(folder.path))}"
+    command = goes_on_with or f"{program()} train --resume {shlex.quote(str(folder.path))}"
 
     def epochs(watch: Watch) -> Iterator[EpochRecord]:
         begin = resume_run if is_begun else start_run
         yield from begin(task, folder, execution=execution, monitor=watch)
-        if folder.has(FINAL):
-            draw_run(read_epochs(folder), folder.path / CURVES, title=name)
+        group.by_first(lambda: draw_if_finished(folder, title=name))
 
     with resume_hint(folder, command):
         interruption = show_epochs(epochs, folder, title=name, n_steps=n_steps, limit_s=limit_s)
-    if folder.has(FINAL):
-        return read_outcome(folder)
+    outcome = group.by_first(lambda: read_outcome(folder) if folder.has(FINAL) else None)
+    if outcome is not None:
+        return outcome
     where = f"at step {steps_done(folder)} of {n_steps}; go on with: {command}"
-    if interruption.signal is None:
+    if not group.agree(interruption.signal is not None):
         raise TimeLimitError(f"time is up {where}")
     print_line(console, f"interrupted {where}")
-    raise typer.Exit(interruption.exit_code)
+    raise typer.Exit(interruption.exit_code or 128 + signal.SIGTERM)
+
+
+def program() -> str:
+    """What the command begins with: the program, or as many processes of it as there are now."""
+    launch = read_launch()
+    is_one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(launch.size)
+    if launch.size == 1 or not is_one_machine:
+        return "laplacenet"
+    return f"torchrun --standalone --nproc-per-node {launch.size} -m laplacenet"
+
+
+def draw_if_finished(folder: RunFolder, *, title: str) -> None:
+    if folder.has(FINAL):
+        draw_run(read_epochs(folder), folder.path / CURVES, title=title)
 
 
 def show_epochs(
@@ -114,7 +149,8 @@ def resume_hint(
     except Exception as error:
         how = if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
         if isinstance(error, RunError | OSError):
-            raise RunError(f"{reason_of(error, folder)}; {how}") from error
+            kind = LostProcessError if isinstance(error, LostProcessError) else RunError
+            raise kind(f"{reason_of(error, folder)}; {how}") from error
         error.add_note(how)
         raise
 
@@ -129,6 +165,19 @@ def how_to_go_on(folder: RunFolder, command: str) -> str:
     if not folder.has(EXPERIMENT):
         return "the run has not begun"
     return f"the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
+
+
+def folder_of_run(
+    out: Path | None, *, name: str, overwrite: bool, inputs: Iterable[Path | str | None] = ()
+) -> RunFolder:
+    """A fresh folder, made by the first process; where `torchrun` starts the command again, the one it began."""
+
+    def chosen() -> Path:
+        if read_launch().n_restarts and out is not None and is_run_folder(out):
+            return RunFolder.open(out).path
+        return fresh_folder(out, name=name, overwrite=overwrite, inputs=inputs).path
+
+    return RunFolder(current_group().by_first(chosen))
 
 
 def fresh_folder(

@@ -84,13 +84,14 @@ def train(
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
     from laplacenet.cli.choices import chosen_experiment, in_folder, with_chosen_method
-    from laplacenet.cli.session import fresh_folder, read_task, run_session, say_outcome
+    from laplacenet.cli.session import folder_of_run, read_task, run_session, say_outcome
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, read_experiment
-    from laplacenet.runtime import RunFolder, choose_device
+    from laplacenet.runtime import RunFolder, choose_device, current_group, start_group
     from laplacenet.training import Execution
 
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
+    start_group(execution.device)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
         fresh |= {"--method": method, "--preset": preset, "--set": settings, "--seed": seed, "--out": out}
@@ -104,9 +105,9 @@ def train(
         task = read_task(experiment, download=download)
         if strict:
             refuse_skipped(task.dataset.skipped)
-        folder = fresh_folder(
+        folder = folder_of_run(
             out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite, inputs=(data, labels)
         )
         if task.dataset.skipped:
-            write_skipped(folder.path / SKIPPED, task.dataset.skipped)
+            current_group().by_first(lambda: write_skipped(folder.path / SKIPPED, task.dataset.skipped))
     say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)

@@ -118,6 +118,11 @@ def _checked(file: ArrayFile) -> ArrayFile:
     path, data = file.path, file.data
     if data.ndim == 0 or len(data) == 0:
         raise InputError(f"{path}: holds no rows; its array is {data.dtype} {data.shape}")
+    if data.ndim == 1:
+        raise InputError(
+            f"{path}: one number a row; embeddings are (n, d), images (n, h, w), (n, h, w, c) or (n, c, h, w),"
+            f" but its array is {data.dtype} {data.shape}"
+        )
     needed = len(data) * BYTES_PER_ROW
     if needed > free_memory():
         gibibytes = 2**30

@@ -67,7 +67,7 @@ def similar_classes(counts: Mapping[str, int]) -> list[tuple[str, ...]]:
     """Groups of class names that differ only in case, spaces or accents, the most frequent of each group first."""
     groups: dict[str, list[str]] = {}
     for name in counts:
-        groups.setdefault(_plain(name), []).append(name)
+        groups.setdefault(plain_name(name), []).append(name)
     several = [group for group in groups.values() if len(group) > 1]
     return [tuple(sorted(group, key=lambda name: (-counts[name], name))) for group in several]
 
@@ -77,7 +77,7 @@ def joined_classes(counts: Mapping[str, int]) -> dict[str, str]:
     return {name: group[0] for group in similar_classes(counts) for name in group}
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Without case, spaces and accents."""
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
     return "".join(sign for sign in apart if not unicodedata.combining(sign) and not sign.isspace())
@@ -104,7 +104,7 @@ def similar_notes(counts: Mapping[str, int]) -> list[str]:
     """A line for each group of classes that may be one class written in two ways."""
     return [
         " and ".join(f"{quoted(name)} ({counts[name]})" for name in group)
-        + " differ only in case, spaces or accents; they are kept apart unless similar classes are merged"
+        + " differ only in case, spaces or accents; they are two classes unless --merge-classes makes them one"
         for group in similar_classes(counts)
     ]
 

@@ -7,7 +7,7 @@ median shorter side, cut down to a multiple of 8 and to 96 at most. A folder wit
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Collection:
 
     `rows` carry the given labels (−1 = unknown) and the classes; `file_names` are paths below the folder `root`, or
     what the array file `root` says that its rows came from. `skipped` are the files that could not be read, `notes`
-    what should be said.
+    what should be said. With `merges_similar_classes`, labels of a test set are of the class that they resemble.
     """
 
     rows: ImageSet | VectorSet
@@ -48,6 +48,7 @@ class Collection:
     root: Path
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+    merges_similar_classes: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -116,7 +117,7 @@ def read_collection(
             f"{path}: no label is known; put some pictures of each class into a sub-folder of its name,"
             " or give a label file"
         )
-    return collection
+    return replace(collection, merges_similar_classes=merge_similar_classes)
 
 
 def read_picture_folder(

@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from laplacenet.data.arrays import ANY_TEST_KEYS, ARRAY_SUFFIXES
+from laplacenet.data.classes import plain_name
 from laplacenet.data.collection import Collection, collected_labels, names_of, read_array_collection
 from laplacenet.data.dataset import row_shape
 from laplacenet.data.decoding import fitted
@@ -64,7 +65,7 @@ def _judging_pictures(folder: Path, collection: Collection, label_files: list[Pa
     parts = FolderParts(tuple(files), (), 0, 0) if label_files else parted(folder, files)
     labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped)
     files = list(parts.train)
-    labels = _renumbered(labels, class_names, collection, where=label_files[0] if label_files else folder)
+    labels = renumbered(labels, class_names, collection, where=label_files[0] if label_files else folder)
     judges, notes = _fair(labels, _is_given(files, collection), where=folder)
     files, labels = [files[row] for row in judges], labels[judges]
     n_channels, height, width = row_shape(collection.rows)
@@ -84,7 +85,7 @@ def _judging_pictures(folder: Path, collection: Collection, label_files: list[Pa
 
 def _judging_arrays(path: Path, collection: Collection, label_files: list[Path]) -> Collection:
     found = read_array_collection(path, label_files, ANY_TEST_KEYS)
-    labels = _renumbered(found.labels, found.class_names, collection, where=label_files[0] if label_files else path)
+    labels = renumbered(found.labels, found.class_names, collection, where=label_files[0] if label_files else path)
     judges, notes = _fair(labels, torch.zeros(len(labels), dtype=torch.bool), where=path)
     names, labels = tuple(found.names[row] for row in judges), labels[judges]
     shape, wanted = row_shape(found.rows), row_shape(collection.rows)
@@ -104,7 +105,7 @@ def _judging_rows(path: Path, collection: Collection) -> Collection:
     else:
         given = [read_row_labels(path, n, collection.file_names)]
     labels, class_names = numbered_labels(given, n, where=str(path))
-    labels = _renumbered(labels, class_names, collection, where=path)
+    labels = renumbered(labels, class_names, collection, where=path)
     judges, notes = _fair(labels, collection.labels >= 0, where=path)
     names, labels, rows = tuple(collection.names[row] for row in judges), labels[judges], collection.rows
     if isinstance(rows, ImageSet):
@@ -115,15 +116,20 @@ def _judging_rows(path: Path, collection: Collection) -> Collection:
     return Collection(replace(rows, vectors=rows.vectors[judges], labels=labels), names, path, (), notes)
 
 
-def _renumbered(
+def renumbered(
     labels: Int64[Tensor, " n"], class_names: tuple[str, ...], collection: Collection, *, where: Path
 ) -> Int64[Tensor, " n"]:
+    """The labels as numbers of the collection's classes."""
+    number_of = {name: number for number, name in enumerate(collection.class_names)}
+    if collection.merges_similar_classes:
+        similar = {plain_name(name): number for name, number in number_of.items()}
+        number_of |= {name: similar[plain_name(name)] for name in class_names if plain_name(name) in similar}
     for name in class_names:
-        if name not in collection.class_names:
+        if name not in number_of:
             listed = ", ".join(in_one_line(known) for known in collection.class_names[:N_CLASSES_SHOWN])
             more = ", …" if len(collection.class_names) > N_CLASSES_SHOWN else ""
             raise InputError(f"{where}: class {quoted(name)} is not among those that have labels ({listed}{more})")
-    return torch.tensor([*map(collection.class_names.index, class_names), UNKNOWN])[labels]
+    return torch.tensor([*(number_of[name] for name in class_names), UNKNOWN])[labels]
 
 
 def _fair(labels: Int64[Tensor, " n"], is_given: Tensor, *, where: Path) -> tuple[list[int], tuple[str, ...]]:

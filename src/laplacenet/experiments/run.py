@@ -21,10 +21,19 @@ from laplacenet.experiments.run_records import (
 )
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.models import load_model, save_model
-from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, provenance
+from laplacenet.runtime import (
+    InputError,
+    Monitor,
+    NullMonitor,
+    RunFolder,
+    current_group,
+    entered_by_first,
+    provenance,
+)
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
 from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
+from laplacenet.training.method import require_shared
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +57,18 @@ def start_run(
 
     The monitor hears of every step and may stop the run between two of them; it can then be resumed.
     """
-    with folder.locked():
+    group = current_group()
+
+    def write_origin() -> None:
         if folder.has(EXPERIMENT):
             raise InputError(f"{folder.path}: holds a run already; resume it with --resume {folder.path}")
+        folder.write_sealed(PROVENANCE, session_origin(execution) | origin(task))
+
+    with entered_by_first(folder.locked()):
         started = TaskRun.make(task, folder, execution)
-        folder.write_sealed(PROVENANCE, provenance(execution.device) | origin(task))
+        group.by_first(write_origin)
         start = started.session.begin()
-        folder.write(EXPERIMENT, to_json(task.experiment))  # last: what has begun can be resumed
+        group.by_first(lambda: folder.write(EXPERIMENT, to_json(task.experiment)))  # last: now it can be resumed
         yield from started.epochs(start, monitor or NullMonitor())
 
 
@@ -65,14 +79,19 @@ def resume_run(
 
     What was found damaged and how it was made good is logged as a warning; what cannot be made good is refused.
     """
-    with folder.locked():
-        _refuse_finished(folder)
-        resumed = TaskRun.make(task, folder, execution)
-        folder.clear_leftovers()
-        start = resumed.session.resume()
-        history, now = _history(folder, task), provenance(execution.device)
+    group = current_group()
+
+    def write_origin() -> None:
+        history, now = _history(folder, task), session_origin(execution)
         _say_what_changed(history, now)
         folder.write_sealed(PROVENANCE, history | {"resumed": [*history.get("resumed", []), now]})
+
+    with entered_by_first(folder.locked()):
+        group.by_first(lambda: _refuse_finished(folder))
+        resumed = TaskRun.make(task, folder, execution)
+        group.by_first(folder.clear_leftovers)
+        start = resumed.session.resume()
+        group.by_first(write_origin)
         yield from resumed.epochs(start, monitor or NullMonitor())
 
 
@@ -92,10 +111,14 @@ def _refuse_finished(folder: RunFolder) -> None:
 def _history(folder: RunFolder, task: Task) -> dict[str, Any]:
     """What is known of the run's earlier sessions."""
     try:
-        return folder.read_sealed(PROVENANCE)
+        found = folder.read_sealed(PROVENANCE)
+        for part, kind in (("libraries", dict), ("hardware", dict), ("resumed", list)):
+            if not isinstance(found.get(part, kind()), kind):
+                raise InputError(f"{folder.path / PROVENANCE}: {part} is not what a run writes there")  # noqa: TRY301
     except InputError as error:
         log.warning("%s; what ran before is no longer known", error)
         return origin(task) | {"is_incomplete": True}
+    return found
 
 
 def _say_what_changed(history: dict[str, Any], now: dict[str, Any]) -> None:
@@ -134,6 +157,12 @@ def read_experiment(folder: RunFolder) -> Experiment:
     return from_json(content, source=str(folder.path / EXPERIMENT))
 
 
+def session_origin(execution: Execution) -> dict[str, Any]:
+    """The code and the hardware of this session, and the number of processes if there are several."""
+    size = current_group().size
+    return provenance(execution.device) | ({"processes": size} if size > 1 else {})
+
+
 def origin(task: Task) -> dict[str, Any]:
     """What a run's numbers come from, beside code and hardware."""
     parts = {"train": task.dataset.train, "test": task.dataset.test}
@@ -163,19 +192,23 @@ class TaskRun:
 
     @classmethod
     def make(cls, task: Task, folder: RunFolder, execution: Execution) -> "TaskRun":
+        known = identity(task)
+        if current_group().reduces:
+            require_shared(task.method)
+            refuse_other(folder.checkpoint, known, current_group().by_first(lambda: known))
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
         def record(epoch: Epoch, times: Times) -> EpochRecord:
             return judged(task, epoch, times)
 
-        return cls(task, folder, run, Session(run, folder, folder.checkpoint, identity(task), record))
+        return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record))
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         position = start
         for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
             yield record
         if position.step == self.task.experiment.train.steps:
-            self._finish(monitor)
+            current_group().by_first(lambda: self._finish(monitor))
 
     def _finish(self, monitor: Monitor) -> None:
         """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""

@@ -68,12 +68,13 @@ class GuidedLabels:
 
     `scores` are calibrated with `temperature` and sum to 1 in each row; `labels` are their largest entries, a given
     label is kept. Row i of `unseen` is what was said of a labeled point while its own label was hidden, calibrated too;
-    NaN where that was not asked. `weights` and `offsets` are the classifier, for centered rows of length 1.
+    NaN where that was not asked. `folds` are the labels that were hidden together, −1 for rows never hidden.
     """
 
     labels: Int[Tensor, " n"]
     scores: Float[Tensor, "n C"]
     unseen: Float[Tensor, "n C"]
+    folds: Int64[Tensor, " n"]
     temperature: float
     prior: Float[Tensor, " C"]
     C: float
@@ -143,6 +144,7 @@ def label_landscape(
         labels=hard_labels(answer.scores, y),
         scores=tempered(answer.scores, temperature),
         unseen=tempered(unseen, temperature),
+        folds=folds,
         temperature=temperature,
         prior=answer.prior,
         C=guide.C,

@@ -51,11 +51,12 @@ def per_class(
 
 def rows_of(run: Path, labeling: Labeling) -> Collection:
     """The run's rows by name and given label, without what they look like: a list of true labels asks for no more."""
-    pictures = Path(read_settings(RunFolder.open(run)).collection.pictures)
+    config = read_settings(RunFolder.open(run)).collection
+    pictures = Path(config.pictures)
     n, class_names = len(labeling), labeling.summary.class_names
     rows: ImageSet | VectorSet
     if pictures.suffix.lower() in ARRAY_SUFFIXES and not pictures.is_dir():
         rows = VectorSet(torch.zeros(n, 1), labeling.given, class_names)
     else:
         rows = ImageSet(torch.zeros(n, 1, 1, 1, dtype=torch.uint8), labeling.given, class_names, labeling.names)
-    return Collection(rows, labeling.names, pictures)
+    return Collection(rows, labeling.names, pictures, merges_similar_classes=config.merge_classes)

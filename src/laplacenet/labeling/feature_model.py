@@ -4,7 +4,6 @@ The head is fitted to the labels that were found for all pictures, not only to t
 has learned goes along. The network itself is not copied: its name and its fingerprint are.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from laplacenet.data import ChannelStatistics, Skipped
@@ -26,17 +22,12 @@ from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.embedding import embed_pictures
-from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
+from laplacenet.models.saved import DESCRIPTION, model_kind, read_model_files, usable_temperature, write_model_files
 from laplacenet.runtime import (
     InputError,
     Monitor,
     NullMonitor,
-    read_json,
-    read_sealed,
-    read_whole,
     stream,
-    write_sealed,
-    write_whole,
 )
 
 KIND = "features"
@@ -59,6 +50,14 @@ class FeatureModel:
     offsets: Float[Tensor, " C"]
     temperature: float
     class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        (d, n_classes), names = self.weights.shape, self.class_names
+        if self.center.shape != (d,) or self.offsets.shape != (n_classes,):
+            raise ValueError(f"center, weights and offsets do not fit one another ({d} numbers, {n_classes} classes)")
+        if len(set(names)) != n_classes or len(names) != n_classes:
+            raise ValueError(f"class_names must be {n_classes} different names")
+        usable_temperature(self.temperature)
 
     def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
         if vectors.shape[1] != len(self.center):
@@ -94,8 +93,6 @@ def fit_head(
 
 def save_feature_model(folder: Path, model: FeatureModel) -> None:
     tensors = {"center": model.center, "weights": model.weights, "offsets": model.offsets}
-    content = save_tensors({name: tensor.float().contiguous() for name, tensor in tensors.items()})
-    write_whole(folder / WEIGHTS, content)
     description = {
         "kind": KIND,
         "features": model.features,
@@ -103,24 +100,18 @@ def save_feature_model(folder: Path, model: FeatureModel) -> None:
         "fingerprint": model.fingerprint,
         "class_names": model.class_names,
         "temperature": model.temperature,
-        HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest(),
     }
-    write_sealed(folder / DESCRIPTION, description)
+    write_model_files(folder, description, {name: tensor.float() for name, tensor in tensors.items()})
 
 
 def holds_feature_model(folder: Path) -> bool:
     """Whether the folder's model is a head over a pretrained network."""
-    path = folder / DESCRIPTION
-    found = read_json(path) if path.is_file() else None
-    return isinstance(found, dict) and found.get("kind") == KIND
+    return model_kind(folder) == KIND
 
 
 def load_feature_model(folder: Path) -> FeatureModel:
-    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
-    if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
-        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
+    found, tensors = read_model_files(folder)
     try:
-        tensors = load_tensors(content)
         return FeatureModel(
             features=str(found["features"]),
             weights_file=None if found["weights_file"] is None else str(found["weights_file"]),
@@ -131,7 +122,7 @@ def load_feature_model(folder: Path) -> FeatureModel:
             temperature=float(found["temperature"]),
             class_names=tuple(str(name) for name in found["class_names"]),
         )
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a head over features ({error})") from error
 
 

@@ -10,14 +10,15 @@ from torch import Tensor
 
 from laplacenet.data import Collection, Skipped, VectorSet, read_judges
 from laplacenet.data.collection import ReadingOptions
-from laplacenet.data.judges import labels_own_rows
+from laplacenet.data.judges import labels_own_rows, renumbered
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
 from laplacenet.data.walking import PictureFile
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
-from laplacenet.labeling.estimate import FEW, calibrate, estimate_accuracy
+from laplacenet.labeling.estimate import FEW, calibrate
 from laplacenet.labeling.evidence import class_shares, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
+from laplacenet.labeling.fold_estimate import estimate_by_folds, shares_to_count
 from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.outcome import Findings, labeling_of
@@ -60,10 +61,11 @@ def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monito
     test = None if config.test is None else Path(config.test)
     reading = FolderReading(
         label_files=label_paths(config.labels),
-        options=ReadingOptions(leave_out=test),
+        options=ReadingOptions(leave_out=test, merge_similar_classes=config.merge_classes),
         cache=cache_folder(),
     )
     collection = embed_folder(Path(config.pictures).expanduser(), network, reading, monitor=monitor)
+    collection = replace(collection, merges_similar_classes=config.merge_classes)
     if config.strict and collection.skipped:
         first: Skipped = collection.skipped[0]
         raise InputError(
@@ -84,11 +86,7 @@ def read_test(test: Path, collection: Collection, network: FeatureNetwork, monit
             raise InputError(f"--test {test}: give a folder of pictures or a file of labels")
         return read_judges(test, collection)
     found = embed_folder(test, network, FolderReading(cache=cache_folder()), monitor=monitor)
-    unknown = sorted(set(found.class_names) - set(collection.class_names))
-    if unknown:
-        raise InputError(f"--test {test}/{unknown[0]}: a class that no given label names")
-    numbers = torch.tensor([collection.class_names.index(name) for name in found.class_names] or [-1])
-    labels = torch.where(found.labels >= 0, numbers[found.labels.clamp(min=0)], -1)
+    labels = renumbered(found.labels, found.class_names, collection, where=test)
     assert isinstance(found.rows, VectorSet)
     rows = VectorSet(found.rows.vectors, labels, collection.class_names)
     return replace(found, rows=rows)
@@ -111,7 +109,14 @@ def label_features(
     is_judged = ~unseen.isnan().any(dim=1)
     calibration = calibrate(score_evidence(unseen[is_judged]), given[is_judged])
     shares = guided.prior.float().cpu()
-    estimate = estimate_accuracy(unseen, given, shares, method=method(int(is_judged.sum())), class_names=class_names)
+    estimate = estimate_by_folds(
+        unseen,
+        given,
+        shares_to_count(given, shares) if prior is None else shares,
+        n_folds=int(guided.folds.max()) + 1,
+        method=method(int(is_judged.sum())),
+        class_names=class_names,
+    )
     return FeatureLabels(land, guided, estimate, calibration)
 
 
@@ -122,20 +127,27 @@ def method(n_judged: int) -> str:
     return (
         f"The {n_judged} given labels of classes with two or more were hidden in turn, a fold at a time, from"
         " classifier and graph, which then labeled those pictures from the other labels. So a label is judged by an"
-        " answer that it had no part in, and each answer had slightly fewer labels than the one that counts."
+        " answer that it had no part in. Each of these answers had fewer labels than the one that counts, and a class"
+        " with a single label is not judged: the interval allows for both."
     )
 
 
 def run_on_features(
-    job: Job, folder: RunFolder, network: FeatureNetwork, *, execution: Execution, started_at: float
+    job: Job,
+    folder: RunFolder,
+    network: FeatureNetwork,
+    *,
+    choices: tuple[str, ...],
+    execution: Execution,
+    started_at: float,
 ) -> Labeling:
-    """`started_at` is by `time.monotonic`."""
+    """`choices` are sentences for the page; `started_at` is by `time.monotonic`."""
     rows, settings = job.collection.rows, job.settings
     assert isinstance(rows, VectorSet)
     found = label_features(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
     model = feature_model(job, found, network)
     positions = map_positions(found.land.X.float().cpu(), seed=settings.seed)
-    summary = summary_of(job, found, network)
+    summary = summary_of(job, found, choices)
     labeling = labeling_of(found.findings, summary, positions, names=job.collection.names, given=job.given)
     predicted = None
     if job.judges is not None and isinstance(job.judges.rows, VectorSet) and not job.are_judges_inside:
@@ -174,13 +186,13 @@ def save_pictures(folder: RunFolder, labeling: Labeling, collection: Collection)
         save_gallery(folder.path, rows[kept], images)
 
 
-def summary_of(job: Job, found: FeatureLabels, network: FeatureNetwork) -> Summary:
+def summary_of(job: Job, found: FeatureLabels, choices: tuple[str, ...]) -> Summary:
     return Summary(
         title=job.settings.name,
         kind="pictures",
         class_names=job.class_names,
         prior=tuple(found.guided.prior.tolist()),
-        choices=feature_choices(job, network),
+        choices=choices,
         notes=(*job.notes, *calibration_notes(found)),
         estimate=found.estimate,
         calibration=found.calibration,
@@ -192,6 +204,7 @@ def summary_of(job: Job, found: FeatureLabels, network: FeatureNetwork) -> Summa
 
 def feature_choices(job: Job, network: FeatureNetwork) -> tuple[str, ...]:
     k = GuidedConfig().graph.k
+    is_limited = job.settings.time.limit_s is not None
     return (
         f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and makes"
         f" {network.n_features} numbers of it; it is not trained.",
@@ -200,6 +213,7 @@ def feature_choices(job: Job, network: FeatureNetwork) -> tuple[str, ...]:
         "How frequent the classes are is estimated from the given labels and from what was found."
         if job.settings.prior == ESTIMATED
         else "Classes are expected to have the shares that were asked for.",
+        *(("The time limit (--for) is not used, since nothing is trained.",) if is_limited else ()),
     )
 
 

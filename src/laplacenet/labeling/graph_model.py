@@ -1,14 +1,10 @@
 """The graph for rows that come later: each takes the mean of its nearest rows' scores, weighed as theirs were."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.data import VectorSet
@@ -16,16 +12,11 @@ from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.evidence import graph_evidence
 from laplacenet.labeling.predictions import Prediction, Source, named_predictions, row_names
-from laplacenet.models.saved import DESCRIPTION, HASH_OF_WEIGHTS, WEIGHTS
+from laplacenet.models.saved import DESCRIPTION, model_kind, read_model_files, usable_temperature, write_model_files
 from laplacenet.runtime import (
     InputError,
     Monitor,
     NullMonitor,
-    read_json,
-    read_sealed,
-    read_whole,
-    write_sealed,
-    write_whole,
 )
 
 KIND = "graph"
@@ -43,6 +34,18 @@ class GraphModel:
     k: int
     temperature: float
 
+    def __post_init__(self) -> None:
+        (n, n_classes), names = self.scores.shape, self.class_names
+        if len(self.points) != n or self.masses.shape != (n_classes,):
+            raise ValueError(f"points, scores and masses do not fit one another ({n} rows, {n_classes} classes)")
+        if len(set(names)) != n_classes or len(names) != n_classes:
+            raise ValueError(f"class_names must be {n_classes} different names")
+        if len(self.prior) != n_classes or not all(0 < share <= 1 for share in self.prior):
+            raise ValueError(f"prior must be {n_classes} shares above 0")
+        if self.k < 1:
+            raise ValueError(f"k = {self.k}, where 1 or more neighbors are asked")
+        usable_temperature(self.temperature)
+
     def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
         """F = γ𝒲F + Y holds at the labeled rows' neighbors; for a row without a label it is the mean of its own."""
         if vectors.shape[1] != self.points.shape[1]:
@@ -54,32 +57,24 @@ class GraphModel:
 
 def save_graph_model(folder: Path, model: GraphModel) -> None:
     tensors = {"points": model.points, "scores": model.scores.float(), "masses": model.masses.double()}
-    content = save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
-    write_whole(folder / WEIGHTS, content)
     description = {
         "kind": KIND,
         "class_names": model.class_names,
         "prior": model.prior,
         "k": model.k,
         "temperature": model.temperature,
-        HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest(),
     }
-    write_sealed(folder / DESCRIPTION, description)
+    write_model_files(folder, description, tensors)
 
 
 def holds_graph_model(folder: Path) -> bool:
     """Whether the folder's model is a graph over embeddings, not a network."""
-    path = folder / DESCRIPTION
-    found = read_json(path) if path.is_file() else None
-    return isinstance(found, dict) and found.get("kind") == KIND
+    return model_kind(folder) == KIND
 
 
 def load_graph_model(folder: Path) -> GraphModel:
-    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
-    if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
-        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
+    found, tensors = read_model_files(folder)
     try:
-        tensors = load_tensors(content)
         return GraphModel(
             points=tensors["points"],
             scores=tensors["scores"],
@@ -89,7 +84,7 @@ def load_graph_model(folder: Path) -> GraphModel:
             k=int(found["k"]),
             temperature=float(found["temperature"]),
         )
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a graph over embeddings ({error})") from error
 
 
@@ -101,7 +96,8 @@ def graph_predictions(
 ) -> Iterator[Prediction]:
     """One for each row of the array files, in order."""
     for source, rows in [(source, vectors(source)) for source in sources]:
-        names = row_names(source.path, len(rows))
+        named = None if source.rows is None else source.rows.file_names
+        names: Sequence[str] = row_names(source.path, len(rows)) if named is None else named
         for start in range(0, len(rows), BLOCK):
             some = names[start : start + BLOCK]
             probabilities = model.probabilities(rows.vectors[start : start + BLOCK])

@@ -16,7 +16,8 @@ N_SHOWN = 3
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A picture: its path below the folder, its size in bytes, a checksum of its pixels, and the label given to it."""
+    """A picture: its path below the folder, its size in bytes, a checksum of its pixels (or of the vector that a
+    pretrained network made of them), and the label given to it."""
 
     name: str
     size: int
@@ -37,15 +38,15 @@ class InputRecord:
     @classmethod
     def of(cls, job: Job) -> "InputRecord":
         rows = job.collection.rows
-        files = file_records(job) if isinstance(rows, ImageSet) and rows.names is not None else ()
+        files = file_records(job) if job.collection.root.is_dir() and job.collection.file_names is not None else ()
         return cls(job.settings.name, data_hash(rows), len(rows), job.class_names, tuple(files))
 
 
 def file_records(job: Job) -> Iterable[FileRecord]:
     collection, rows = job.collection, job.collection.rows
-    assert isinstance(rows, ImageSet)
-    for name, image, label in zip(collection.names, rows.images, collection.labels.tolist(), strict=True):
-        pixels = hashlib.sha256(image.cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
+    values = rows.images if isinstance(rows, ImageSet) else rows.vectors
+    for name, value, label in zip(collection.names, values, collection.labels.tolist(), strict=True):
+        pixels = hashlib.sha256(value.cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
         yield FileRecord(
             name, size_of(collection.root / name), pixels, collection.class_names[label] if label >= 0 else None
         )

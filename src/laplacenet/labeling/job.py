@@ -64,7 +64,14 @@ def read_job(settings: LabelingSettings, monitor: Monitor | None = None) -> Job:
     test = None if config.test is None else Path(config.test)
     files = [Path(file) for file in config.labels]
     labels = files if len(files) > 1 else (files[0] if files else None)
-    collection = read_collection(config.pictures, labels=labels, size=config.size, leave_out=test, monitor=monitor)
+    collection = read_collection(
+        config.pictures,
+        labels=labels,
+        size=config.size,
+        leave_out=test,
+        merge_similar_classes=config.merge_classes,
+        monitor=monitor,
+    )
     if config.strict:
         refuse_skipped(collection.skipped)
     judges = None if test is None else read_judges(test, collection, monitor=monitor)

@@ -111,11 +111,11 @@ def require_trainable(job: Job, execution: Execution) -> None:
     require_fit(context.description().build(), example, name=settings.model.name)
 
 
-def picture_run(context: LabelingContext, *, step_s: float | None) -> PictureRun:
+def picture_run(context: LabelingContext, *, step_s: float | None, why: tuple[str, ...] = ()) -> PictureRun:
     limit_s = context.job.settings.time.limit_s
     return PictureRun(
         context,
-        picture_choices(context.job, step_s=step_s),
+        (*why, *picture_choices(context.job, step_s=step_s)),
         step_s=step_s,
         ends_at=None if limit_s is None else context.started_at + limit_s,
         elapsed_before_s=elapsed_before_s(context.folder),

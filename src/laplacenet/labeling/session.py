@@ -102,10 +102,10 @@ def start(
     folder = new_folder()
     for note in notes_on(job):
         session.progress.warn(note)
-    if choice.why:
-        session.progress.chose(choice.why)
     with folder.locked():
-        return train_pictures(job, folder, session, is_new=True) if job.are_pictures else spread(job, folder, session)
+        if job.are_pictures:
+            return train_pictures(job, folder, session, is_new=True, why=choice.why)
+        return spread(job, folder, session)
 
 
 def start_with_features(
@@ -129,8 +129,9 @@ def label_by_features(
 ) -> SessionEnd:
     """Seconds, and always from the start."""
     begin(job, folder, session.execution)
-    session.progress.chose((*why, *feature_choices(job, network)))
-    run_on_features(job, folder, network, execution=session.execution, started_at=session.started_at)
+    choices = (*why, *feature_choices(job, network))
+    session.progress.chose(choices)
+    run_on_features(job, folder, network, choices=choices, execution=session.execution, started_at=session.started_at)
     return SessionEnd(folder)
 
 
@@ -144,15 +145,23 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
         with session.progress.reading(settings.collection.pictures) as monitor:
             job = read_feature_job(settings, network, monitor)
         with folder.locked():
+            warn_of_changes(job, folder, session)
             return label_by_features(job, folder, session, network)
     job = session.read(settings)
     with folder.locked():
         if job.are_pictures:
             require_same_inputs(job, folder)
             return train_pictures(job, folder, session, is_new=False)
-        if changes := input_changes_of(job, folder):
-            session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
+        warn_of_changes(job, folder, session)
         return spread(job, folder, session)
+
+
+def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
+    """Where nothing was trained, other inputs are no reason to refuse: what is there now is labeled."""
+    if changes := input_changes_of(job, folder):
+        session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
+    for note in notes_on(job):
+        session.progress.warn(note)
 
 
 def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
@@ -163,14 +172,16 @@ def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
     return SessionEnd(folder)
 
 
-def train_pictures(job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool) -> SessionEnd:
-    """Train and label in stages, until they are done or a signal or the time says stop."""
+def train_pictures(
+    job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool, why: tuple[str, ...] = ()
+) -> SessionEnd:
+    """Train and label in stages, until they are done or a signal or the time says stop; `why` a network is trained."""
     watch = SignalMonitor()
     context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
     if is_new:
         begin(context.job, folder, session.execution)
     with use_threads(context.job.settings.threads or torch.get_num_threads()):
-        run = picture_run(context, step_s=step_s)
+        run = picture_run(context, step_s=step_s, why=why)
         run.stages.passes()  # what earlier sessions left is read before anything is added to it
         session.progress.chose(run.choices)
         with watch, session.progress.training(run.ends_at) as show:

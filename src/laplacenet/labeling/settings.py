@@ -30,7 +30,8 @@ class CollectionConfig:
 
     `size` is the side in pixels that pictures of a folder are resized to. `strict` refuses files that cannot be read.
     `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
-    its weights, None for its usual ones.
+    its weights, None for its usual ones. `merge_classes` makes one class of names that differ only in case, spaces or
+    accents.
     """
 
     pictures: str = ""
@@ -40,6 +41,7 @@ class CollectionConfig:
     strict: bool = False
     features: str = SCRATCH
     weights: str | None = None
+    merge_classes: bool = False
 
 
 @dataclass(frozen=True)

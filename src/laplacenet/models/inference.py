@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from laplacenet.models.network import Network
-from laplacenet.runtime import compute_dtype, mixed_precision
+from laplacenet.runtime import Group, compute_dtype, mixed_precision
 
 CHUNK = {"cuda": 2_000, "cpu": 250}
 """Inputs of up to 32×32 pixels a forward pass, enough to fill the device; of larger ones as many as have its pixels."""
@@ -23,12 +23,14 @@ class Inference:
     """z(x) and f(x) for all of a data set, in evaluation mode and without gradients.
 
     `prepare` turns stored inputs (uint8 images, vectors) into what the network reads. Inputs may lie on the host or on
-    the device; results lie on the device in fp32.
+    the device; results lie on the device in fp32. With a `group` every process embeds a part and has the whole: all of
+    them have to ask at the same time.
     """
 
-    def __init__(self, network: Network, prepare: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, network: Network, prepare: Callable[[Tensor], Tensor], *, group: Group | None = None) -> None:
         self.network = network
         self.prepare = prepare
+        self.group = group or Group()
 
     def embed(self, inputs: Tensor) -> Float[Tensor, "n d"]:
         """V = {z(x_1), …, z(x_n)}."""
@@ -37,9 +39,12 @@ class Inference:
         self.network.eval()
         try:
             with torch.no_grad(), mixed_precision(device):
-                return torch.cat(
-                    [self._embed_chunk(chunk.to(device)) for chunk in torch.split(inputs, chunk_size(inputs, device))]
-                )
+                chunks = torch.split(inputs, chunk_size(inputs, device))
+                # whole chunks: in passes of the same size features are the same, however many processes there are
+                own = [self._embed_chunk(chunks[i].to(device)) for i in self.group.part(len(chunks))]
+                if not own:  # fewer chunks than processes
+                    own = [torch.empty((0, self.network.head.weight.shape[1]), device=device)]
+                return self.group.gather(torch.cat(own))
         finally:
             self.network.train(was_training)
 

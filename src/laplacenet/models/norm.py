@@ -3,11 +3,14 @@
 import contextlib
 import importlib.util
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
+
+from laplacenet.runtime.group import Share, current_group, current_share
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
@@ -26,7 +29,55 @@ def still_statistics(network: nn.Module) -> Iterator[None]:
             norm.momentum, norm.num_batches_tracked = momentum, n_batches
 
 
-class NormActivation(nn.BatchNorm2d):
+class SumOverProcesses(torch.autograd.Function):
+    """A sum over all processes; each one's gradient is the sum of theirs, for all of their losses use the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return current_group().sum_(x.clone())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return current_group().sum_(gradient.clone())
+
+
+def shared_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d, x: Float[Tensor, "n c ..."], share: Share) -> Tensor:
+    """Batch normalization in training mode, by the statistics of all processes' values."""
+    kind = x.dtype if x.dtype == torch.float64 else torch.float32
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
+    n = share.of_all(x.numel() // x.shape[1])
+    values = x.to(kind)
+    mean: Tensor = SumOverProcesses.apply(values.sum(axes)) / n  # type: ignore[no-untyped-call]
+    centered = values - mean.view(shape)
+    var: Tensor = SumOverProcesses.apply(centered.square().sum(axes)) / n  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(1)
+        if norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None:
+            norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
+            norm.running_var.lerp_((var * (n / (n - 1))).to(norm.running_var.dtype), norm.momentum)
+    y = centered * (var + norm.eps).rsqrt().view(shape) * norm.weight.view(shape) + norm.bias.view(shape)
+    return y.to(x.dtype)
+
+
+class BatchNorm1d(nn.BatchNorm1d):
+    """torch's; but in a step that several processes share, statistics are those of the whole batch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        share = current_share() if self.training else None
+        return super().forward(x) if share is None else shared_batch_norm(self, x, share)
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    """torch's; but in a step that several processes share, statistics are those of the whole batch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        share = current_share() if self.training else None
+        return super().forward(x) if share is None else shared_batch_norm(self, x, share)
+
+
+class NormActivation(BatchNorm2d):
     """leaky(batch_norm(x)), then a 2×2 max-pooling where `pool` says so; slope 0 is the plain ReLU.
 
     On a GPU it runs as fused kernels (norm_kernels.py), everywhere else as torch's own operations.

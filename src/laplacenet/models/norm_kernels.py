@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from laplacenet.runtime.group import Share, current_group, current_share
+
 TILE = 4096  # elements of a tile: enough loads in flight to cover the memory's latency
 PROGRAMS = 132 * 4  # programs that share the rows; more would only lengthen the sum of their partial sums
 BLOCK = 2048  # elements of an element-wise program
@@ -255,10 +257,26 @@ def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, mome
     partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
     statistics = torch.empty((2, C), device=x.device, dtype=torch.float32)
     _sums_kernel[(P, C // BC)](x, partial, M, C, P, BR, BC)
+    share = current_share()
+    if share is not None:
+        partial, M, P = _sums_of_all(partial), share.of_all(M), 1
     _statistics_kernel[(C // 8,)](
         partial, statistics[0], statistics[1], running_mean, running_var, M, C, P, eps, momentum, 256, 8
     )
     return statistics
+
+
+def _sums_of_all(partial: Tensor) -> Tensor:
+    """(1, 2, C): the sums of all programs and of all processes that share the batch."""
+    P, _, C = partial.shape
+    sums = torch.empty((1, 2, C), device=partial.device, dtype=torch.float32)
+    _column_sums_kernel[(C // 4,)](partial, sums, 2 * C, P, 256, 8)
+    return current_group().sum_(sums)
+
+
+def _in_all(sums: Tensor, M: int, share: Share | None) -> tuple[Tensor, int]:
+    """What the gradient of an input needs: sums and numbers of values over all processes; the parameters' stay."""
+    return (sums, M) if share is None else (current_group().sum_(sums.clone()), share.of_all(M))
 
 
 def activate(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor, *, slope: float) -> Tensor:
@@ -288,7 +306,7 @@ class NormLeakyReLU(torch.autograd.Function):
         statistics = _batch_statistics(x, running_mean, running_var, momentum, eps)
         y = activate(x, statistics, weight, bias, slope=slope)
         ctx.save_for_backward(x, statistics, weight, bias)
-        ctx.slope = slope
+        ctx.slope, ctx.share = slope, current_share()
         return y
 
     @staticmethod
@@ -302,8 +320,9 @@ class NormLeakyReLU(torch.autograd.Function):
         dx = torch.empty_like(x)
         _gradient_sums_kernel[(P, C // BC)](dy, x, mean, rstd, weight, bias, partial, M, C, P, ctx.slope, BR, BC)
         _column_sums_kernel[(C // 4,)](partial, sums, 2 * C, P, 256, 8)
+        total, n = _in_all(sums, M, ctx.share)
         _gradient_kernel[(triton.cdiv(x.numel(), BLOCK),)](
-            dy, x, dx, mean, rstd, weight, bias, sums, M, x.numel(), C, ctx.slope, BLOCK
+            dy, x, dx, mean, rstd, weight, bias, total, n, x.numel(), C, ctx.slope, BLOCK
         )
         return dx, sums[1], sums[0], None, None, None, None, None
 
@@ -317,7 +336,7 @@ class NormLeakyReLUPool(torch.autograd.Function):
         statistics = _batch_statistics(x, running_mean, running_var, momentum, eps)
         y = activate_and_pool(x, statistics, weight, bias, slope=slope)
         ctx.save_for_backward(x, statistics, weight, bias)
-        ctx.slope = slope
+        ctx.slope, ctx.share = slope, current_share()
         return y
 
     @staticmethod
@@ -334,7 +353,8 @@ class NormLeakyReLUPool(torch.autograd.Function):
             dy, x, mean, rstd, weight, bias, partial, n_pooled, P, H, W, C, ctx.slope, BR, BC
         )
         _column_sums_kernel[(C // 4,)](partial, sums, 2 * C, P, 256, 8)
+        total, n = _in_all(sums, 4 * n_pooled, ctx.share)
         _pool_gradient_kernel[(triton.cdiv(dy.numel(), BLOCK // 2),)](
-            dy, x, dx, mean, rstd, weight, bias, sums, 4 * n_pooled, dy.numel(), H, W, C, ctx.slope, BLOCK // 2
+            dy, x, dx, mean, rstd, weight, bias, total, n, dy.numel(), H, W, C, ctx.slope, BLOCK // 2
         )
         return dx, sums[1], sums[0], None, None, None, None, None

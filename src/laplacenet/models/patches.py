@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.models.network import Network
-from laplacenet.models.norm import NormActivation
+from laplacenet.models.norm import BatchNorm1d, BatchNorm2d, NormActivation
 from laplacenet.runtime import stream
 
 N_FILTERS = 96
@@ -93,10 +93,10 @@ def patch_cnn(*, n_classes: int, in_channels: int, width: int = 128) -> Network:
     """The patch layer, one convolution, and one hidden layer that knows where in the picture things are."""
     n_maps = 2 * N_FILTERS
     body = nn.Sequential(
-        PatchLayer(in_channels, N_FILTERS), nn.BatchNorm2d(n_maps),
+        PatchLayer(in_channels, N_FILTERS), BatchNorm2d(n_maps),
         nn.Conv2d(n_maps, width, 3, stride=2, padding=1, bias=False), NormActivation(width, slope=0.1),
         nn.AdaptiveAvgPool2d(4), nn.Flatten(),
-        nn.Linear(16 * width, width), nn.BatchNorm1d(width), nn.LeakyReLU(0.1),
+        nn.Linear(16 * width, width), BatchNorm1d(width), nn.LeakyReLU(0.1),
     )  # fmt: skip
     return Network(body, embedding_size=width, n_classes=n_classes)
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.models.network import GlobalAverage, Network
-from laplacenet.models.norm import NormActivation
+from laplacenet.models.norm import BatchNorm2d, NormActivation
 
 
 class ResidualBlock(nn.Module):
@@ -61,7 +61,7 @@ def _bottleneck(n_in: int, n_out: int, *, stride: int) -> ResidualBlock:
 
 
 def _conv_norm(n_in: int, n_out: int, kernel: int, *, stride: int = 1) -> list[nn.Module]:
-    return [_conv(n_in, n_out, kernel, stride=stride), nn.BatchNorm2d(n_out)]
+    return [_conv(n_in, n_out, kernel, stride=stride), BatchNorm2d(n_out)]
 
 
 def _conv_norm_relu(n_in: int, n_out: int, kernel: int, *, stride: int = 1) -> list[nn.Module]:

@@ -5,6 +5,7 @@ The description carries the checksum of the weights and its own: a byte that cha
 
 import copy
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from torch import Tensor
 
 from laplacenet.data import ChannelStatistics
 from laplacenet.models.build import ModelConfig, build_model
 from laplacenet.models.network import Network
-from laplacenet.runtime import InputError, read_sealed, read_whole, write_sealed, write_whole
+from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 HASH_OF_WEIGHTS = "hash of " + WEIGHTS
@@ -51,28 +53,47 @@ class ModelDescription:
 
 
 def save_model(folder: Path, network: Network, description: ModelDescription) -> None:
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    content = save_tensors(weights)
-    write_whole(folder / WEIGHTS, content)
-    write_sealed(folder / DESCRIPTION, {**asdict(description), HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest()})
+    write_model_files(folder, asdict(description), network.state_dict())
 
 
 def load_model(folder: Path) -> tuple[Network, ModelDescription]:
     """The network in evaluation mode, on the CPU."""
-    found = read_sealed(folder / DESCRIPTION)
+    found, weights = read_model_files(folder)
     description = _description(found, source=str(folder / DESCRIPTION))
-    weights = read_whole(folder / WEIGHTS)
-    if hashlib.sha256(weights).hexdigest() != found.get(HASH_OF_WEIGHTS):
-        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
     network = description.build()
     try:
-        network.load_state_dict(load_tensors(weights), strict=True)
-    except (SafetensorError, RuntimeError) as error:
+        network.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
         raise InputError(
             f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({_first_line(error)})"
         ) from error
     _require_readable(network, description, source=str(folder / DESCRIPTION))
     return network.eval(), description
+
+
+def write_model_files(folder: Path, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """A model's tensors and, with their checksum, its description."""
+    content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    write_whole(folder / WEIGHTS, content)
+    write_sealed(folder / DESCRIPTION, {**description, HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest()})
+
+
+def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The description and the tensors, which must be those that it was written with."""
+    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
+    if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
+        raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
+    try:
+        return found, load_tensors(content)
+    except SafetensorError as error:
+        raise InputError(f"{folder / WEIGHTS}: cannot be read ({_first_line(error)})") from error
+
+
+def model_kind(folder: Path) -> str | None:
+    """What a folder's model is, where it is no network; None for a network, and where there is no model."""
+    path = folder / DESCRIPTION
+    found = read_json(path) if path.is_file() else None
+    return found.get("kind") if isinstance(found, dict) else None
 
 
 def _require_readable(network: Network, description: ModelDescription, *, source: str) -> None:
@@ -93,7 +114,7 @@ def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
             input_shape=_shape(shape),
             class_names=_names(names),
             statistics=None if statistics is None else _statistics(statistics, n_channels=shape[0]),
-            temperature=_temperature(found.get("temperature", 1.0)),
+            temperature=usable_temperature(found.get("temperature", 1.0)),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{source}: not the description of a model ({_first_line(error)})") from error
@@ -121,7 +142,7 @@ def _statistics(found: dict[str, Any], *, n_channels: int) -> ChannelStatistics:
     return ChannelStatistics(mean=tuple(mean), std=tuple(std))
 
 
-def _temperature(found: Any) -> float:
+def usable_temperature(found: Any) -> float:
     if not TEMPERATURES[0] <= float(found) <= TEMPERATURES[1]:
         raise ValueError(f"nothing is divided by a temperature of {found!r}")
     return float(found)

@@ -58,9 +58,10 @@ def draw_comparison(results: Sequence[Result], path: Path, *, title: str) -> Non
         curves = [(times, errors) for times, errors in curves if len(times)]
         if not curves:
             continue
-        first, end = max(times[0] for times, _ in curves), min(times[-1] for times, _ in curves)
-        grid = np.linspace(min(first, end), end, N_TIMES)
-        errors = 100 * np.stack([np.interp(grid, times, values) for times, values in curves])
+        # by shares of each run's own time: all of them end where the line ends
+        shares = np.linspace(max(times[0] / times[-1] for times, _ in curves), 1, N_TIMES)
+        grid = shares * np.mean([times[-1] for times, _ in curves])
+        errors = 100 * np.stack([np.interp(shares, times / times[-1], values) for times, values in curves])
         mean = errors.mean(axis=0)
         axes.plot(grid, mean, color=color, label=f"{method}: {mean[-1]:.1f} %")
         if len(curves) > 1:

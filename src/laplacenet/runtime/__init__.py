@@ -6,20 +6,25 @@ What needs torch is imported when it is first used: the command line checks path
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from laplacenet.runtime.errors import InputError, RunError, TimeLimitError
+from laplacenet.runtime.errors import InputError, LostProcessError, RunError, TimeLimitError
 from laplacenet.runtime.files import read_json, read_sealed, read_whole, write_json, write_sealed, write_whole
+from laplacenet.runtime.launch import Launch, read_launch
 from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor
 from laplacenet.runtime.protection import require_apart, require_no_input
 from laplacenet.runtime.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from laplacenet.runtime.device import choose_device, compute_dtype, mixed_precision
+    from laplacenet.runtime.group import Group, current_group, end_group, entered_by_first, start_group
     from laplacenet.runtime.origin import provenance
     from laplacenet.runtime.random import stream, stream_seed
 
 __all__ = [
+    "Group",
     "InputError",
     "Interruption",
+    "Launch",
+    "LostProcessError",
     "Monitor",
     "NullMonitor",
     "RunError",
@@ -27,13 +32,18 @@ __all__ = [
     "TimeLimitError",
     "choose_device",
     "compute_dtype",
+    "current_group",
+    "end_group",
+    "entered_by_first",
     "mixed_precision",
     "provenance",
     "read_json",
+    "read_launch",
     "read_sealed",
     "read_whole",
     "require_apart",
     "require_no_input",
+    "start_group",
     "stream",
     "stream_seed",
     "write_json",
@@ -42,10 +52,15 @@ __all__ = [
 ]
 
 SLOW_TO_IMPORT = {
+    "Group": "group",
     "choose_device": "device",
     "compute_dtype": "device",
+    "current_group": "group",
+    "end_group": "group",
+    "entered_by_first": "group",
     "mixed_precision": "device",
     "provenance": "origin",
+    "start_group": "group",
     "stream": "random",
     "stream_seed": "random",
 }

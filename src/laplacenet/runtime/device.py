@@ -6,12 +6,19 @@ from collections.abc import Iterator
 import torch
 
 from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.launch import Launch, read_launch
 
 FIRST_WITH_BF16 = (8, 0)  # compute capability: Ampere
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """`auto` takes the first GPU if there is one; `cpu`, `cuda` and `cuda:1` say which."""
+    """`auto` takes the first GPU if there is one; `cpu`, `cuda` and `cuda:1` say which.
+
+    Of several processes on a machine each takes a GPU of its own.
+    """
+    launch = read_launch()
+    if launch.size > 1 and name != "cpu":
+        return _own_gpu(name, launch)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -24,6 +31,22 @@ def choose_device(name: str = "auto") -> torch.device:
         raise InputError(f"device {name!r} asked for, but this machine has no CUDA device; choose auto or cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device {name!r} asked for, but there are {torch.cuda.device_count()} CUDA devices")
+    return device
+
+
+def _own_gpu(name: str, launch: Launch) -> torch.device:
+    if name not in ("auto", "cuda"):
+        raise InputError(f"device {name!r} asked for by several processes; choose auto, cpu or cuda")
+    n_gpus = torch.cuda.device_count()
+    if name == "auto" and not n_gpus:
+        return torch.device("cpu")
+    if launch.local_rank >= n_gpus:
+        raise InputError(
+            f"process {launch.local_rank} of this machine has no GPU of its own, there are {n_gpus};"
+            f" give --nproc-per-node {max(1, n_gpus)}, or --device cpu"
+        )
+    device = torch.device("cuda", launch.local_rank)
+    torch.cuda.set_device(device)
     return device
 
 

@@ -28,6 +28,10 @@ class RunError(RuntimeError):
         super().__init__(one_line(message))
 
 
+class LostProcessError(RunError):
+    """Another of the processes that work on a run is gone: this one cannot go on alone."""
+
+
 class TimeLimitError(Exception):
     """The time limit was reached before the run's goal; what was done is saved, and the run can be resumed.
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Protocol, runtime_checkable
 
+from laplacenet.runtime.launch import read_launch
+
 USUAL: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 """What a signal does by itself, even where a shell has let the process ignore it."""
 
@@ -56,4 +58,5 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
-        signal.signal(number, USUAL[self.signal])
+        if read_launch().size == 1:  # torchrun passes on the signals that its processes have had from the terminal
+            signal.signal(number, USUAL[self.signal])

@@ -172,8 +172,9 @@ class RunFolder:
         path = self.path / EPOCHS
         if not path.exists():
             return b""
+        lines = read_whole(path)
         sync(path)
-        return read_whole(path)
+        return lines
 
     def restore_epoch_lines(self, lines: bytes) -> None:
         """As they were at the checkpoint that is resumed: what was recorded behind it will be run again."""
@@ -233,3 +234,8 @@ def remove(path: Path) -> None:
 def is_run_folder(path: Path) -> bool:
     """Whether an earlier run wrote into the folder."""
     return (path / EXPERIMENT).is_file()
+
+
+def looks_like_run(path: Path) -> bool:
+    """Whether there is anything by the name of a run's first files, even where it is damaged."""
+    return any(os.path.lexists(path / name) for name in (EXPERIMENT, PROVENANCE, EPOCHS))

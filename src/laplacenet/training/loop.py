@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from laplacenet.models import Inference, Network
-from laplacenet.runtime import Monitor, NullMonitor
+from laplacenet.runtime import Group, Monitor, NullMonitor
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
@@ -92,12 +92,14 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
     learner = prepare(run.learner, run.execution)
     stepper = Stepper(run.method, learner, run.inputs, execution=run.execution)
     restore(stepper, position)
-    inference, started_at = run.inference, time.perf_counter()
-    while position.step < run.method.steps and not monitor.should_stop:
+    group, inference, started_at = stepper.group, run.inference, time.perf_counter()
+    group.broadcast([*learner.parameters(), *learner.buffers(), *stepper.optimizer_state().values()])
+    while position.step < run.method.steps and not group.agree(monitor.should_stop):
         labeling_at = time.perf_counter()
         plan = position.plan or run.method.plan_epoch(
             position.epoch, position.step, learner=learner, inputs=stepper.supply.inputs
         )
+        plan = plan_of_first(plan, group)
         label_s = time.perf_counter() - labeling_at
         step = take_steps(stepper, plan, position.step, Pause(monitor, run.execution.checkpoint_every_s))
         n_steps = step - position.step
@@ -124,6 +126,15 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
             inference=inference,
             position=position,
         )
+
+
+def plan_of_first(plan: EpochPlan, group: Group) -> EpochPlan:
+    """Labels that differ in a single row would part the processes: all have the first one's; its report stays there."""
+    if not group.reduces:
+        return plan
+    tables = {name: table.cpu() for name, table in plan.tables.items()}
+    told = group.by_first(lambda: replace(plan, tables=tables, report=None))
+    return plan if group.is_first else told
 
 
 class Pause:
@@ -172,17 +183,23 @@ def restore(stepper: Stepper, position: Position) -> None:
 def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -> int:
     """The epoch's steps from `step` on; gives the step that comes next.
 
-    Blocks begin at fixed steps of the epoch, so that a resumed epoch draws what the unbroken one drew.
+    Blocks begin at fixed steps of the epoch, so that a resumed epoch draws what the unbroken one drew. Several
+    processes stop at the same step: they ask one another between blocks, or on a CPU after each step.
     """
+    group = stepper.group
+
+    def is_over() -> bool:
+        return group.agree(monitor.should_stop or stepper.is_known_to_diverge())
+
     stepper.begin(plan)
-    while step < plan.end_step and not monitor.should_stop and not stepper.is_known_to_diverge():
+    while step < plan.end_step and not is_over():
         block_start = step - (step - plan.first_step) % BLOCK_STEPS
         n_steps = min(BLOCK_STEPS, plan.end_step - block_start)
         block = stepper.method.draw(plan, block_start, n_steps).steps(step - block_start)
         for _ in stepper.run(block):
             step += 1
             monitor.advance(1)
-            if monitor.should_stop or stepper.is_known_to_diverge():
+            if (stepper.is_on_host or not group.reduces) and is_over():
                 break
     return step
 

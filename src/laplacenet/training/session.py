@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from laplacenet.runtime import Monitor, RunFolder
+from laplacenet.runtime import Group, Monitor, RunFolder, current_group
 from laplacenet.training.checkpoint import checkpoint_records, load_checkpoint, save_checkpoint
 from laplacenet.training.guards import evenly_spread, require_finite
 from laplacenet.training.loop import Epoch, Position, Run, train
@@ -40,18 +41,28 @@ class Session(Generic[Record]):
     def begin(self) -> Position:
         """A fresh run; saved at once, so that what has begun can be resumed."""
         start = Position()
-        save_checkpoint(self.checkpoint, self.run.learner, start, identity=self.identity)
+        self.group.by_first(lambda: save_checkpoint(self.checkpoint, self.run.learner, start, identity=self.identity))
         return start
 
     def resume(self) -> Position:
-        """Load the checkpoint into the learner, and put back the records as they were then."""
-        start = load_checkpoint(self.checkpoint, self.run.learner, identity=self.identity)
-        self.folder.restore_epoch_lines(checkpoint_records(self.checkpoint))
-        return start
+        """Load the checkpoint into the learner, and put back the records as they were then.
+
+        Of several processes the first reads it; the others are given the learner when training begins.
+        """
+
+        def load() -> Position:
+            start = load_checkpoint(self.checkpoint, self.run.learner, identity=self.identity)
+            self.folder.restore_epoch_lines(checkpoint_records(self.checkpoint))
+            return start
+
+        return self.group.by_first(load)
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[tuple[Position, Record]]:
         """Yields every epoch once it is recorded; a checkpoint is left whenever it stops."""
-        elapsed_before_s = max((line["elapsed_s"] for line in self.folder.epochs()), default=0.0)
+        group = self.group
+        elapsed_before_s = group.by_first(
+            lambda: max((line["elapsed_s"] for line in self.folder.epochs()), default=0.0)
+        )
         started_at = saved_at = time.perf_counter()
         position, saved, compile_s = start, start, 0.0
         for epoch, epoch_s in _timed(train(self.run, start=start, monitor=monitor)):
@@ -60,9 +71,8 @@ class Session(Generic[Record]):
             if epoch.n_steps:
                 step_s = (epoch_s - epoch.label_s - compiled_s) / epoch.n_steps
                 elapsed_s = elapsed_before_s + time.perf_counter() - started_at
-                record: Any = self.record(epoch, Times(step_s, compiled_s, elapsed_s))
-                self.folder.append_epoch(record.to_json())
-            if time.perf_counter() - saved_at >= self.run.execution.checkpoint_every_s:
+                record = group.by_first(partial(self._record, epoch, Times(step_s, compiled_s, elapsed_s)))
+            if group.agree(time.perf_counter() - saved_at >= self.run.execution.checkpoint_every_s):
                 self.save(position)
                 saved, saved_at = position, time.perf_counter()
             if epoch.n_steps:
@@ -70,8 +80,20 @@ class Session(Generic[Record]):
         if position is not saved:
             self.save(position)
 
+    @property
+    def group(self) -> Group:
+        return current_group()
+
+    def _record(self, epoch: Epoch, times: Times) -> Record:
+        record: Any = self.record(epoch, times)
+        self.folder.append_epoch(record.to_json())
+        return record  # type: ignore[no-any-return]
+
     def save(self, position: Position) -> None:
         """A checkpoint, unless outputs are no longer finite: then the one before stays the last good one."""
+        self.group.by_first(partial(self._save, position))
+
+    def _save(self, position: Position) -> None:
         outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
         require_finite(outputs, what="outputs", step=position.step)
         lines = self.folder.epoch_lines()

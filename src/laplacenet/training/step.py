@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from laplacenet.runtime import InputError, mixed_precision
-from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method
+from laplacenet.runtime import InputError, current_group, mixed_precision
+from laplacenet.runtime.group import Share, sharing
+from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, require_shared
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
 from laplacenet.training.supply import Supply, supply_for
 
@@ -62,6 +63,10 @@ class Stepper:
         self._loss: Callable[..., Tensor] = (
             torch.compile(self._precise_loss, dynamic=False) if execution.compiles else self._precise_loss
         )
+        self.group = current_group()
+        if self.group.reduces and execution.compiles:
+            raise InputError("--compile works in a single process only; leave it out")
+        self._share: Share | None = None
         self._captures = execution.captures
         self._captured: dict[Any, CapturedStep] = {}
 
@@ -77,11 +82,25 @@ class Stepper:
         """Take the block's steps one after another; yields after each (on a GPU, once it is under way)."""
         if len(block.sources) < 2:
             raise InputError("a batch of one view cannot be normalized; give at least two")
+        block = self._own(block)
         at_once = self.supply.steps_at_once(block.rows.shape[1])
         for first in range(0, len(block), at_once):
             piece = block.steps(first, first + at_once)
             slots = self.supply.stage(piece.rows)
             yield from self._replay(piece, slots) if self._captures else self._run_eagerly(piece, slots)
+
+    def _own(self, block: Block) -> Block:
+        """This process's share of the block, which every process has drawn."""
+        if not self.group.reduces:
+            return block
+        n_rows = block.rows.shape[1]
+        if n_rows < self.group.size:
+            raise InputError(
+                f"a batch of {n_rows} inputs cannot be shared by {self.group.size} processes; start fewer of them"
+            )
+        own = self.group.part(n_rows)
+        self._share = Share(len(own), n_rows)
+        return require_shared(self.method).share(block, own)
 
     def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
         here, slots = block.to(self.device), slots.to(self.device)
@@ -118,12 +137,26 @@ class Stepper:
         set_learning_rate(self.optimizer, draws[LR])
         self.optimizer.zero_grad(set_to_none=True)
         tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
-        loss = self._loss(views, rows, block.n_labeled, tables, draws)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with sharing(self._share):
+            loss = self._loss(views, rows, block.n_labeled, tables, draws)
+            if self._share is not None:
+                loss = loss * (self._share.own / self._share.total)
+            loss.backward()  # type: ignore[no-untyped-call]
+        if self._share is not None:
+            loss = self._sum_gradients(loss)
         self.optimizer.step()
         with torch.no_grad():
             self.method.after_step(self.learner, Batch(views, rows, block.n_labeled, tables, draws))
         self.loss_sum += loss.detach()
+
+    def _sum_gradients(self, loss: Tensor) -> Tensor:
+        """Every process's gradients and loss become the sums of all, in one message."""
+        gradients = [parameter.grad for parameter in self.learner.parameters() if parameter.grad is not None]
+        parts = [loss.detach(), *gradients]
+        flat = self.group.sum_(torch.cat([part.flatten() for part in parts]))
+        sums = torch.split(flat, [part.numel() for part in parts])
+        torch._foreach_copy_(gradients, [x.view(g.shape) for x, g in zip(sums[1:], gradients, strict=True)])
+        return sums[0].view(())
 
     def _precise_loss(
         self, views: Tensor, rows: Tensor, n_labeled: int, tables: Mapping[str, Tensor], draws: Mapping[str, Tensor]
@@ -136,7 +169,9 @@ class Stepper:
         started_at = time.perf_counter()
         state = [*self.learner.parameters(), *self.learner.buffers(), *self.optimizer_state().values(), self.loss_sum]
         before = [tensor.detach().clone() for tensor in state]
-        captured = CapturedStep(block, slots, self.device, take=self._take)
+        # beside NCCL's watchdog thread, which asks the device for events, only this thread's calls may break a capture
+        mode = "thread_local" if self.group.reduces else "global"
+        captured = CapturedStep(block, slots, self.device, take=self._take, error_mode=mode)
         with torch.no_grad():
             for tensor, value in zip(state, before, strict=True):
                 tensor.copy_(value)
@@ -149,7 +184,13 @@ class CapturedStep:
     """A step as one replayable graph over static buffers that hold a block."""
 
     def __init__(
-        self, block: Block, slots: Tensor, device: torch.device, *, take: Callable[[Block, Tensor, Tensor], None]
+        self,
+        block: Block,
+        slots: Tensor,
+        device: torch.device,
+        *,
+        take: Callable[[Block, Tensor, Tensor], None],
+        error_mode: str = "global",
     ) -> None:
         def room(tensor: Tensor) -> Tensor:
             return torch.zeros((BLOCK_STEPS, *tensor.shape[1:]), dtype=tensor.dtype, device=device)
@@ -164,7 +205,7 @@ class CapturedStep:
                 take(self.block, self.slots, self.counter)
         torch.cuda.current_stream(device).wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode=error_mode):
             take(self.block, self.slots, self.counter)
             self.counter += 1
 

@@ -101,7 +101,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(paths: list[Path], tmp_path
     assert torch.equal(found.vectors, embed_pictures(paths, tiny_network()).vectors)
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:-1] + b"?", lambda _: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-1], lambda content: content[:-1] + bytes([content[-1] ^ 1]), lambda _: b""]
+)
 def test_a_damaged_file_of_the_cache_is_left_out(paths: list[Path], tmp_path: Path, damage) -> None:
     embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
     for path in VectorCache(tmp_path / "cache", tiny_network()).folder.iterdir():

@@ -20,7 +20,7 @@ from laplacenet.experiments.presets import with_method_preset, with_preset
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
-from laplacenet.runtime import InputError, Monitor, RunFolder
+from laplacenet.runtime import InputError, Monitor, RunFolder, current_group
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
@@ -108,21 +108,23 @@ def unreadable_datasets(runs: Iterable[PlannedRun]) -> dict[str, str]:
 
 def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
-    path = places.runs / run.key.path
-    if not (path / FINAL).is_file():
-        task, folder, go = _begun(run, path) if (path / EXPERIMENT).is_file() else _fresh(run, path)
+    path, group = places.runs / run.key.path, current_group()
+    if not group.by_first((path / FINAL).is_file):
+        is_begun = group.by_first((path / EXPERIMENT).is_file)
+        task, folder, go = _begun(run, path) if is_begun else _fresh(run, path)
         try:
             yield from go(task, folder, execution=execution, monitor=monitor)
         except DivergedError:
-            write_record(places.results, _diverged(run, folder, n_labeled=task.n_labeled))
+            group.by_first(lambda: write_record(places.results, _diverged(run, folder, n_labeled=task.n_labeled)))
             return
-    if (path / FINAL).is_file():
-        write_record(places.results, _finished(run, RunFolder.open(path)))
+    if group.by_first((path / FINAL).is_file):
+        group.by_first(lambda: write_record(places.results, _finished(run, RunFolder.open(path))))
 
 
 def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """A new folder, in place of one that was cut off before its first checkpoint."""
-    return prepare(run.experiment), RunFolder.create(path), start_run
+    task = prepare(run.experiment)
+    return task, RunFolder(current_group().by_first(lambda: RunFolder.create(path).path)), start_run
 
 
 def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:

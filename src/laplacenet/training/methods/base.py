@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import GraphConfig
 from laplacenet.models import Inference, Network
-from laplacenet.runtime import InputError, stream
+from laplacenet.runtime import InputError, current_group, stream
 from laplacenet.training.batches import composite_rows, epoch_rows, reshuffled_rows
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.method import LR, Batch, Block, EpochPlan
@@ -72,6 +72,11 @@ class BaseMethod:
     config: Any
     graph: GraphConfig = field(default_factory=GraphConfig)
 
+    several_processes: ClassVar[bool] = False
+    """Whether processes can share its batches: a mean over rows as its loss, and nothing kept beside the network.
+
+    It is not inherited: every class that can says so itself.
+    """
     summary: ClassVar[str] = ""
     source: ClassVar[str] = ""
 
@@ -102,7 +107,8 @@ class BaseMethod:
         return (sgd if self.train.optimizer == "sgd" else adamw)(learner, self.train)
 
     def inference(self, learner: nn.Module) -> Inference:
-        return Inference(self.judged(learner), self.views.plain)
+        """Of all inputs for the next epoch; several processes embed a part each."""
+        return Inference(self.judged(learner), self.views.plain, group=current_group())
 
     def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
         """One pass over the unlabeled rows, with the given labels as the only targets."""

@@ -1,0 +1,187 @@
+"""The processes that work on one run: which of them this is, its share of the work, and how they exchange results.
+
+A process is alone unless `start_group` finds `torchrun`'s variables. Alone, nothing here communicates or computes.
+"""
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from laplacenet.runtime.errors import InputError, LostProcessError, RunError
+from laplacenet.runtime.launch import read_launch
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Group:
+    """`reduces` says whether there is a process group to communicate in."""
+
+    rank: int = 0
+    size: int = 1
+    reduces: bool = False
+
+    @property
+    def is_first(self) -> bool:
+        """The first process owns the run folder, the records and what is said."""
+        return self.rank == 0
+
+    def part(self, n: int) -> range:
+        """This process's share of n things, consecutive ones."""
+        return range(n * self.rank // self.size, n * (self.rank + 1) // self.size)
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.reduces:
+            with lost_processes():
+                dist.all_reduce(tensor)
+        return tensor
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """The rows of all processes one after another; each may have another number of them."""
+        if not self.reduces:
+            return tensor
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(tensor)
+        n_rows = [int(length) for length in self.sum_(lengths)]
+        padded = tensor.new_zeros((max(n_rows), *tensor.shape[1:]))
+        padded[: len(tensor)] = tensor
+        parts = [torch.empty_like(padded) for _ in n_rows]
+        with lost_processes():
+            dist.all_gather(parts, padded)
+        return torch.cat([part[:n] for part, n in zip(parts, n_rows, strict=True)])
+
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        """The first process's values for all, in place."""
+        if self.reduces:
+            with lost_processes():
+                for tensor in tensors:
+                    values = tensor.detach().contiguous()
+                    dist.broadcast(values, 0)
+                    tensor.detach().copy_(values)
+
+    def agree(self, is_so: bool) -> bool:
+        """Whether it is so for any process. Asked on the host: a GPU is not waited for."""
+        return is_so if not self.reduces else bool(self.sum_(torch.tensor([int(is_so)]))[0])
+
+    def by_first(self, work: Callable[[], Result]) -> Result:
+        """What the first process makes, or the error that it meets, for all."""
+        if not self.reduces:
+            return work()
+        result: Any = None
+        error: Exception | None = None
+        if self.is_first:
+            try:
+                result = work()
+            except LostProcessError:
+                raise
+            except Exception as caught:
+                error = caught
+        sent = self._send((result, _portable(error)))
+        if error is not None:
+            raise error
+        if not self.is_first:
+            result, told = pickle.loads(sent)
+            if told is not None:
+                raise told
+        return result  # type: ignore[no-any-return]
+
+    def _send(self, content: Any) -> bytes:
+        """The first process's content for all, through the hosts."""
+        data = bytearray(pickle.dumps(content) if self.is_first else b"")
+        length = torch.tensor([len(data)])
+        with lost_processes():
+            dist.broadcast(length, 0)
+            buffer = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(buffer, 0)
+        return buffer.numpy().tobytes()
+
+
+class Share(NamedTuple):
+    """This process's rows of a batch that all processes share, and the rows of all."""
+
+    own: int
+    total: int
+
+    def of_all(self, n: int) -> int:
+        """Of as many values as `n` here, with so many for each row, the number in all processes."""
+        return n * self.total // self.own
+
+
+ALONE = Group()
+_current = ALONE
+_share: Share | None = None
+
+
+def current_share() -> Share | None:
+    """While a step of several processes is computed: whoever averages over the batch has to ask the others."""
+    return _share
+
+
+@contextlib.contextmanager
+def sharing(share: Share | None) -> Iterator[None]:
+    global _share  # noqa: PLW0603 - a context variable would be unknown to the threads that compute gradients
+    before, _share = _share, share
+    try:
+        yield
+    finally:
+        _share = before
+
+
+def current_group() -> Group:
+    return _current
+
+
+def start_group(device: torch.device, *, reduces_alone: bool = False) -> Group:
+    """Join the processes that `torchrun` started: gloo between hosts, NCCL between GPUs.
+
+    A single process stays alone. `reduces_alone` makes it communicate with itself all the same, to try that out.
+    """
+    global _current  # noqa: PLW0603 - a process belongs to one group
+    launch = read_launch()
+    if launch.size > 1 or reduces_alone:
+        with lost_processes():
+            dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+        _current = Group(dist.get_rank(), dist.get_world_size(), reduces=True)
+    return _current
+
+
+def end_group() -> None:
+    global _current  # noqa: PLW0603 - a process belongs to one group
+    if _current.reduces:
+        _current = ALONE
+        dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def entered_by_first(context: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
+    """The first process enters the context; the others hear if that fails."""
+    with contextlib.ExitStack() as stack:
+
+        def enter() -> None:
+            stack.enter_context(context)
+
+        current_group().by_first(enter)
+        yield
+
+
+@contextlib.contextmanager
+def lost_processes() -> Iterator[None]:
+    """What torch says of a process that is gone, in our words."""
+    try:
+        yield
+    except (RuntimeError, ConnectionError) as error:
+        raise LostProcessError("another process of this run has ended or no longer answers") from error
+
+
+def _portable(error: Exception | None) -> Exception | None:
+    """The error as another process can read it."""
+    if error is None or isinstance(error, InputError | RunError | OSError):
+        return error
+    return RunError(f"the first process failed: {type(error).__name__}")

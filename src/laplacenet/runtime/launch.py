@@ -1,0 +1,32 @@
+"""How this process was started: alone, or by `torchrun` as one of several."""
+
+import os
+from dataclasses import dataclass
+
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The number of this process among all, their number, its number on its own machine, and past restarts."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    n_restarts: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+
+def read_launch() -> Launch:
+    """From the variables that `torchrun` sets; where any is missing, and for a single process, it is alone."""
+    try:
+        rank, size, local_rank = (int(os.environ[name]) for name in VARIABLES[:3])
+        is_complete = all(name in os.environ for name in VARIABLES)
+        n_restarts = int(os.environ.get(RESTARTS, "0"))
+    except (KeyError, ValueError):
+        return Launch()
+    return Launch(rank, size, local_rank, n_restarts) if is_complete and size > 1 else Launch(n_restarts=n_restarts)

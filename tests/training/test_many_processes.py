@@ -1,0 +1,173 @@
+"""Several processes on one run, against one process: the same numbers, labels, errors and ends."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import references_processes as shared
+import torch
+from references_runs import write_bars
+from torch import Tensor
+
+from laplacenet.experiments import read_outcome
+from laplacenet.runtime import Group, InputError, RunFolder, read_launch
+from laplacenet.runtime.launch import VARIABLES
+from laplacenet.training import METHODS, TrainConfig, config_class, method_class
+from laplacenet.training.method import require_shared
+
+DEADLINE_S = 300  # of a whole test, on however loaded a machine
+TRAIN = (
+    "-m laplacenet train bars.npz --labels 9 --seed 3 --out run --set train.steps=4 --set train.batch_size=24"
+    " --set train.labeled_batch_size=4"
+)
+
+
+def computed_by(n: int, folder: Path, n_steps: int = shared.STEPS) -> list[dict[str, Any]]:
+    """The results of every process of n."""
+    script = str(Path(shared.__file__).resolve())
+    processes = shared.start_processes(n, [script, str(folder), str(n_steps)], folder=folder)
+    for process in processes:
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0, errors
+    return [torch.load(folder / f"results-{n}-{rank}.pt") for rank in range(n)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("processes")
+
+
+@pytest.fixture(scope="module")
+def by_two(folder: Path) -> list[dict[str, Any]]:
+    return computed_by(2, folder)
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> dict[str, Tensor]:
+    return shared.trajectory(folder / "checkpoint-1")
+
+
+def farthest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """The largest difference of any tensor, relative to its largest entry."""
+    assert one.keys() == other.keys()
+    return max(
+        float((one[name] - other[name]).abs().max() / one[name].abs().max().clamp(min=1e-30))
+        for name in one
+        if one[name].is_floating_point()
+    )
+
+
+def test_two_processes_compute_what_one_does(by_two: list[dict[str, Any]], alone: dict[str, Tensor]) -> None:
+    assert farthest(alone, by_two[0]["trajectory"]) < 1e-9
+
+
+def test_all_processes_have_the_same_weights(by_two: list[dict[str, Any]]) -> None:
+    assert farthest(by_two[0]["trajectory"], by_two[1]["trajectory"]) == 0
+
+
+def test_one_process_goes_on_from_the_checkpoint_of_two(
+    by_two: list[dict[str, Any]], alone: dict[str, Tensor], folder: Path
+) -> None:
+    resumed = shared.second_part(folder / "checkpoint-2", [])
+    kept = {name: value for name, value in alone.items() if not name.startswith("first.") and name != "losses"}
+    assert farthest(kept, {name: resumed[name] for name in kept}) < 1e-9
+
+
+@pytest.mark.long
+def test_one_two_and_four_processes_over_fifty_steps(tmp_path: Path) -> None:
+    expected = shared.trajectory(tmp_path / "checkpoint-1", 50)
+    for n in (2, 4):
+        for results in computed_by(n, tmp_path, 50):
+            assert farthest(expected, results["trajectory"]) < 1e-9
+    resumed = shared.second_part(tmp_path / "checkpoint-4", [], 50)
+    kept = {name: value for name, value in expected.items() if not name.startswith("first.") and name != "losses"}
+    assert farthest(kept, {name: resumed[name] for name in kept}) < 1e-9
+
+
+def test_gradients_of_a_step_in_fp32(by_two: list[dict[str, Any]]) -> None:
+    assert farthest(shared.one_step_gradients(), by_two[0]["gradients"]) < 1e-5
+
+
+def test_pseudo_labels_are_identical(by_two: list[dict[str, Any]]) -> None:
+    expected = shared.pseudo_labels()
+    assert len(torch.unique(expected)) == 3
+    assert all(torch.equal(expected, results["labels"]) for results in by_two)
+
+
+def test_batch_norm_by_the_statistics_of_all(by_two: list[dict[str, Any]]) -> None:
+    """7 rows shared by two; the reference is torch's own batch normalization of all of them."""
+    assert farthest(shared.normalized(*shared.norm_inputs()), by_two[0]["norm"]) < 1e-12
+
+
+def test_what_processes_exchange(by_two: list[dict[str, Any]]) -> None:
+    for results in by_two:
+        assert results["gathered"].tolist() == [0, 1, 1]
+        assert results["error"] == "the first process says no"
+        assert results["agreed"] == [False, True]
+
+
+def test_a_process_that_ends_is_not_waited_for(by_two: list[dict[str, Any]], folder: Path) -> None:
+    assert "another process" in (folder / "lost-2-0").read_text()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("n", [0, 1, 6, 7, 100])
+def test_parts_are_all_of_it_in_order(n: int, size: int) -> None:
+    parts = [Group(rank, size).part(n) for rank in range(size)]
+    assert [i for part in parts for i in part] == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_alone_nothing_is_exchanged() -> None:
+    x = torch.ones(3)
+    group = Group()
+    assert group.sum_(x) is x
+    assert group.gather(x) is x
+    assert group.agree(True)
+    assert not group.agree(False)
+    assert group.by_first(lambda: 5) == 5
+
+
+def test_processes_are_several_only_where_torchrun_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("RANK", "3")
+    assert read_launch().size == 1
+    for name, value in zip(VARIABLES, ("3", "8", "1", "127.0.0.1", "1"), strict=True):
+        monkeypatch.setenv(name, value)
+    assert (read_launch().rank, read_launch().size, read_launch().local_rank) == (3, 8, 1)
+
+
+def test_methods_that_need_a_whole_batch_refuse_several_processes() -> None:
+    accepted = [name for name in METHODS if vars(method_class(name)).get("several_processes")]
+    assert sorted(accepted) == ["laplacenet", "network-labels", "supervised"]
+    run = shared.small_run()
+    assert require_shared(run.method) is run.method
+    for name in ("fixmatch", "pl-mixup"):
+        method = method_class(name)(shared.problem(), TrainConfig(), config_class(name)())
+        with pytest.raises(InputError, match=f"{name} trains in one process only"):
+            require_shared(method)
+
+
+def finished(processes: list["subprocess.Popen[str]"]) -> list[tuple[int, str, str]]:
+    """Exit code, output and messages of each."""
+    try:
+        said = [process.communicate(timeout=DEADLINE_S) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [(process.returncode, *texts) for process, texts in zip(processes, said, strict=True)]
+
+
+@pytest.mark.long
+def test_the_first_process_alone_writes_and_speaks(tmp_path: Path) -> None:
+    write_bars(tmp_path / "bars.npz")
+    ended = finished(shared.start_processes(2, TRAIN.split(), folder=tmp_path))
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert "test error" in ended[0][1]
+    assert ended[1][1:] == ("", "")
+    folder = RunFolder.open(tmp_path / "run")
+    assert read_outcome(folder).steps == 4
+    assert folder.read_sealed("provenance.json")["processes"] == 2
