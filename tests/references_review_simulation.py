@@ -252,7 +252,8 @@ def draw(record: dict, path: Path) -> None:
     """The first seed's curve of every order."""
     from laplacenet.reports.style import new_figure, save
 
-    figure, axes = new_figure(6.4, 4.0)
+    figure = new_figure(6.4, 4.0)
+    axes = figure.subplots()
     for name, found in record["orders"].items():
         curve = found["curves"][0]
         axes.plot(curve["answers"], [100 * right for right in curve["right"]], label=name)
