@@ -10,17 +10,20 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.graph import GraphConfig, align_to_prior, solve
-from laplacenet.graph.priors import shrunk_shares
 from laplacenet.graph.pseudo_labels import connect, unit_rows
 
 K = 10
-GAMMA = 0.9
+GAMMA = 0.5
 TOL = 1e-3
 MAX_ITERATIONS = 50
 ALIGNMENT_ITERATIONS = 100
 SCALE = 8.0
 """Length that embeddings are brought to before the classifier's weights are penalized by half their square."""
 LBFGS_ITERATIONS = 60
+WARM_ITERATIONS = 15
+"""With one more answer the last weights are nearly right."""
+ANSWERS_TO_BELIEVE = 5
+"""A class: after so many the shares of the labels found count as much as equal shares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +74,8 @@ class Propagation:
         is_given = y >= 0
         seeds[is_given] = torch.nn.functional.one_hot(y[is_given], n_classes).to(seeds.dtype)
         F = self._diffuse(seeds, columns)
-        counts = torch.bincount(y[is_given], minlength=n_classes)
-        prior = torch.from_numpy(shrunk_shares(counts.numpy()))
+        found = torch.bincount(F[~is_given].argmax(1), minlength=n_classes)
+        prior = believed_shares(found, n_answers=int(is_given.sum()))
         aligned = align_to_prior(F.clamp(min=0), is_given, prior, iterations=ALIGNMENT_ITERATIONS)
         aligned[is_given] = seeds[is_given]
         return aligned.to(points.dtype)
@@ -83,7 +86,7 @@ class Propagation:
         X = SCALE * self.embedded.points[rows]
         start = X.new_zeros(X.shape[1] + 1)
         weights = torch.stack([self._weights.get(column, start) for column in columns], dim=1)
-        weights = fit_softmax(X, y[rows], weights)
+        weights = fit_softmax(X, y[rows], weights, max_iterations=WARM_ITERATIONS)
         self._weights = {column: weights[:, place] for place, column in enumerate(columns)}
         return weights
 
@@ -100,15 +103,29 @@ class Propagation:
         return F
 
 
+def believed_shares(found: Int64[Tensor, " C"], *, n_answers: int) -> Float[Tensor, " C"]:
+    """The classes' shares: those of the labels found, drawn towards equal ones while answers are few.
+
+    How often a class was answered tells nothing: questions are chosen, and a grid is of one class.
+    """
+    n_classes = len(found)
+    doubt = ANSWERS_TO_BELIEVE * n_classes / (ANSWERS_TO_BELIEVE * n_classes + n_answers)
+    return doubt / n_classes + (1 - doubt) * found.double() / found.sum().clamp(min=1)
+
+
 def fit_softmax(
-    X: Float[Tensor, "m d"], y: Int64[Tensor, " m"], weights: Float[Tensor, "d1 C"]
+    X: Float[Tensor, "m d"],
+    y: Int64[Tensor, " m"],
+    weights: Float[Tensor, "d1 C"],
+    *,
+    max_iterations: int = LBFGS_ITERATIONS,
 ) -> Float[Tensor, "d1 C"]:
     """argmin Σ cross-entropy + ½ ‖weights without offsets‖², from `weights` on, by L-BFGS."""
     weights = weights.clone()
     one_hot = torch.nn.functional.one_hot(y, weights.shape[1]).to(X.dtype)
     optimizer = torch.optim.LBFGS(
         [weights],
-        max_iter=LBFGS_ITERATIONS,
+        max_iter=max_iterations,
         history_size=10,
         tolerance_grad=1e-3,
         tolerance_change=1e-6,

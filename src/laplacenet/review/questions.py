@@ -1,5 +1,6 @@
 """Which pictures are most worth an answer: typical ones at first, then doubtful ones, singly or as grids."""
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -19,8 +20,10 @@ N_DIRECTIONS = 48
 GRID = 20
 LEAST_IN_GRID = 4
 N_SINGLES = 200
+DENSITY_POWER = 2
+"""Of the density that a doubtful picture is weighted with: an outlier's answer teaches little."""
 N_GRIDS = 6
-LEAST_SURE = 0.3
+LEAST_SURE = 0.5
 """A grid is shown under one name: what is less likely than this would be clicked away."""
 
 
@@ -97,8 +100,24 @@ def rank(embedded: Embedded, scores: Float[Tensor, "m C"], is_open: Bool[Tensor,
     best = scores.topk(2, dim=1)
     margin = best.values[:, 0] - best.values[:, 1]
     rows = torch.nonzero(is_open).squeeze(1)
-    rows = rows[margin[rows].argsort(stable=True)]
-    return Ranking(_spread(embedded, rows[: 4 * N_SINGLES]), _grids(embedded, scores, margin, rows))
+    doubtful = rows[margin[rows].argsort(stable=True)]
+    gain = (1 - margin) * density(embedded) ** DENSITY_POWER
+    rows = rows[gain[rows].argsort(descending=True, stable=True)]
+    return Ranking(_spread(embedded, rows[: 4 * N_SINGLES]), _grids(embedded, scores, margin, doubtful))
+
+
+@functools.lru_cache(maxsize=2)
+def density(embedded: Embedded) -> Float[Tensor, " m"]:
+    """Mean cosine of each row with its neighbors in the graph, at least a little."""
+    W = embedded.W_normalized
+    starts, columns = W.crow_indices(), W.col_indices()
+    counts = starts.diff()
+    rows = torch.repeat_interleave(torch.arange(len(embedded)), counts)
+    total = torch.zeros(len(embedded))
+    for part in torch.arange(len(rows)).split(100_000):
+        cosine = (embedded.points[rows[part]] * embedded.points[columns[part]]).sum(1)
+        total.index_add_(0, rows[part], cosine)
+    return (total / counts.clamp(min=1)).clamp(min=0.01)
 
 
 def _spread(embedded: Embedded, rows: Int64[Tensor, " m"]) -> tuple[int, ...]:
