@@ -114,7 +114,7 @@ def density(embedded: Embedded) -> Float[Tensor, " m"]:
     counts = starts.diff()
     rows = torch.repeat_interleave(torch.arange(len(embedded)), counts)
     total = torch.zeros(len(embedded))
-    for part in torch.arange(len(rows)).split(100_000):
+    for part in torch.split(torch.arange(len(rows)), 100_000):
         cosine = (embedded.points[rows[part]] * embedded.points[columns[part]]).sum(1)
         total.index_add_(0, rows[part], cosine)
     return (total / counts.clamp(min=1)).clamp(min=0.01)
