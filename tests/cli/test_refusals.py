@@ -95,8 +95,8 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: s
 
 FRESH = {
     "train": "data --labels --split-key --model --method --preset --set --seed --out --overwrite --strict",
-    "label": "pictures --labels --out --test --features --weights --size --model --no-flip --steps --batch --prior"
-    " --no-suspects --set --seed --strict --overwrite",
+    "label": "pictures --labels --merge-classes --out --test --features --weights --size --model --no-flip --steps"
+    " --batch --prior --no-suspects --set --seed --strict --overwrite",
 }
 BESIDE_RESUME = {
     "train": "--resume --device --compile --data-dir --download --for --checkpoint-every",
