@@ -21,7 +21,7 @@ rooms: $(VENV)/installed
 	$(RUN)/lint-imports
 
 unit: $(VENV)/installed
-	$(RUN)/pytest
+	$(RUN)/pytest --numprocesses 2 --dist loadfile
 
 format: $(VENV)/installed
 	$(RUN)/ruff check --fix .

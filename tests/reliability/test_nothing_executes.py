@@ -25,6 +25,7 @@ SAFE = {("allow_pickle", False), ("weights_only", True)}
 RESTRICTED = {
     "data/pickles.py": {"pickle"},  # reads CIFAR's archives by an allow-list of names
     "models/features/lite_weights.py": {"pickle"},  # only the error that it raises
+    "runtime/group.py": {"pickle"},  # between the processes of one run, as torch.distributed does; never from a file
 }
 
 
