@@ -72,7 +72,10 @@ def pictures() -> Experiment:
 
 
 def fast() -> Experiment:
-    """CIFAR-100 in five minutes of an H200: no MixUp, few steps at a high rate, labels from averaged weights."""
+    """CIFAR-100 in about five minutes of an H200: no MixUp, few steps at a high rate, labels from averaged weights.
+
+    It does not reach the paper's error: 72 000 steps of it gave 33.26 % on one split.
+    """
     experiment = replace(cifar100(), name="fast")
     train = replace(experiment.train, steps=68_000, lr=0.2, schedule="linear")
     return replace(experiment, train=train, method=LaplaceNetConfig(mixup_alpha=0.0, ema_decay=0.99))
