@@ -1,13 +1,20 @@
 """Options that several commands share, and what is checked of them before torch is imported."""
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.models import ArgumentInfo
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 
@@ -108,10 +115,35 @@ CheckpointEvery = Annotated[
 ]
 
 
-def refuse_beside_resume(settings: dict[str, object]) -> None:
-    """Refuse settings of a fresh run by name: a resumed one would pass over them. None and False are not given."""
+def options_as(kind: type[Options], asked: dict[str, Any]) -> Options:
+    """A command's arguments as a dataclass whose fields have their names; `asked` are the command's locals."""
+    return kind(**{field.name: asked[field.name] for field in fields(kind)})
+
+
+def typed_options(command: Callable[..., None], asked: dict[str, Any]) -> dict[str, str]:
+    """Arguments that differ from their defaults: their names, and how the command line writes them."""
+    parameters = inspect.signature(command).parameters
+    return {
+        name: written(name, parameter.annotation)
+        for name, parameter in parameters.items()
+        if asked[name] != parameter.default
+    }
+
+
+def written(name: str, annotation: Any) -> str:
+    """`--no-flip` for an argument `flip` that was declared as `--flip/--no-flip`."""
+    (info,) = annotation.__metadata__
+    if isinstance(info, ArgumentInfo):
+        return name
+    # the first declaration stands where a default would, if there were no Annotated
+    declared = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
+    return declared[0].rpartition("/")[2] if declared else f"--{name.replace('_', '-')}"
+
+
+def refuse_beside_resume(typed: dict[str, str], *allowed: str) -> None:
+    """Refuse options of a fresh run by name, all but these: a resumed one would pass over them."""
     from laplacenet.runtime import InputError
 
-    given = [name for name, value in settings.items() if value is not None and value is not False]
-    if given:
-        raise InputError(f"--resume takes all settings from its run folder; leave out {', '.join(given)}")
+    refused = [option for name, option in typed.items() if name not in ("resume", *allowed)]
+    if refused:
+        raise InputError(f"--resume takes all settings from its run folder; leave out {', '.join(refused)}")
