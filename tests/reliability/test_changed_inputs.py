@@ -377,7 +377,7 @@ def quick(tmp_path: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
         patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-        patch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+        patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
         yield
 
 
