@@ -1,5 +1,7 @@
 """Embeddings of all pictures, made behind the first questions, in random order so that any part is a fair sample."""
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,9 +19,19 @@ FIRST_BATCH = 64
 GROWTH = 2.0
 """The graph is made anew each time there are so many times as many embeddings, and when all are there."""
 
+NICENESS = 10
 
 Embedder = Callable[[list[Path]], Iterable[Float[np.ndarray, " d"] | None]]
 """Turns picture files into vectors, in the order of the paths; None where one cannot be read."""
+
+
+def work_behind() -> None:
+    """Let this thread, and those that it starts, work only while nobody waits for an answer to be acknowledged.
+
+    Linux alone has a priority for each thread; elsewhere nothing is changed.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 class Embedding:
@@ -54,6 +66,7 @@ class Embedding:
             self._thread.join(timeout=30)
 
     def _work(self, on_graph: Callable[[Embedded], None], on_progress: Callable[[], None]) -> None:
+        work_behind()
         try:
             self._embed_all(on_graph, on_progress)
         except Exception as error:  # said on the page; the answers given so far are safe in the journal

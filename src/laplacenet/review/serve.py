@@ -6,6 +6,7 @@ import logging
 import secrets
 import signal
 import socket
+import sys
 import threading
 import time
 import webbrowser
@@ -30,6 +31,8 @@ from laplacenet.runtime.settings import from_json, to_json
 
 LOOPBACK = "127.0.0.1"
 SETTLE_S = 10.0
+SWITCH_S = 0.001
+"""How long a thread that computes may keep Python from one that acknowledges an answer."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Review:
             limit_concurrency=200,
         )
         self._server = uvicorn.Server(config)
+        sys.setswitchinterval(SWITCH_S)
         self.session.start()
         try:
             with stopping_on_signals(self._server, site.close), silent_uvicorn():
