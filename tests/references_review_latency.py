@@ -64,6 +64,7 @@ def make_files(folder: Path, n: int) -> None:
 
 def serve(folder: Path, run: Path) -> None:
     """In a process of its own, until it is stopped."""
+    from laplacenet.review.opening import Source
     from laplacenet.review.serve import Place, open_review
 
     n = sum(1 for _ in folder.iterdir())
@@ -73,7 +74,7 @@ def serve(folder: Path, run: Path) -> None:
         for path in paths:
             yield vectors[int(path.stem)]
 
-    with open_review(folder, embedder, out=run, labels=None, place=Place(opens_browser=False)) as review:
+    with open_review(Source(folder, run), embedder, Place(opens_browser=False)) as review:
         print(review.address, flush=True)
         review.serve()
 

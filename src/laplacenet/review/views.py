@@ -9,14 +9,17 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from laplacenet.labeling.positions import map_positions, principal_components
+from laplacenet.labeling.positions import map_positions
+from laplacenet.review.embedding import work_behind
 from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns, shown_labels
 from laplacenet.review.live import Result
+from laplacenet.review.propagation import Embedded
 from laplacenet.review.session import Session
 from laplacenet.review.state import NONE_ID, State
 from laplacenet.runtime import InputError
 
 N_SHOWN = 60
+N_SAMPLED = 2000
 NOTHING_COUNTED = {"given": 0, "found": 0}
 ORDERS = ("surest", "doubtful", "suspects", "answered")
 LEAST_CONTRADICTION = 0.2
@@ -187,6 +190,20 @@ def _listed(session: Session, numbers: list[int], result: Result | None) -> dict
     return {"total": len(numbers), "pictures": tiles, "seen": session.state.n}
 
 
+@functools.lru_cache(maxsize=1)
+def layout(embedded: Embedded, seed: int) -> Float[Tensor, "m 2"]:
+    """Places by t-SNE: seconds, so they are kept for the map and for the files."""
+    return map_positions(embedded.points, seed=seed)
+
+
+def first_directions(points: Float[Tensor, "m d"]) -> Float[Tensor, "m 2"]:
+    """Coordinates along the two directions of largest variance, told from some of the points."""
+    some = points[:: max(1, len(points) // N_SAMPLED)]
+    _, _, V = torch.svd_lowrank(some - some.mean(0), q=min(4, *some.shape))
+    coordinates = (points - some.mean(0)) @ V[:, :2]
+    return torch.nn.functional.pad(coordinates, (0, 2 - coordinates.shape[1]))
+
+
 class Map:
     """Places of the embedded pictures: along two principal directions at once, by t-SNE when it is done."""
 
@@ -203,7 +220,7 @@ class Map:
             return {"numbers": [], "x": [], "y": [], "classes": [], "given": [], "is_final": False, "seen": 0}
         with self._lock:
             if self._made_for is not result.embedded:
-                self._made_for, self._positions = result.embedded, principal_components(result.embedded.points, 2)
+                self._made_for, self._positions = result.embedded, first_directions(result.embedded.points)
                 if session.embedding.is_done:
                     threading.Thread(target=self._lay_out, args=(result,), name="review-map", daemon=True).start()
             positions = self._positions
@@ -221,7 +238,8 @@ class Map:
         }
 
     def _lay_out(self, result: Result) -> None:
-        positions = map_positions(result.embedded.points, seed=self._session.seed)
+        work_behind()
+        positions = layout(result.embedded, self._session.seed)
         with self._lock:
             if self._made_for is result.embedded:
                 self._positions = positions
