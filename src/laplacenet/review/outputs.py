@@ -13,7 +13,7 @@ from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
-from laplacenet.labeling.estimate import LEVEL, calibrate
+from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate
 from laplacenet.labeling.evidence import class_masses, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
 from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
@@ -30,8 +30,8 @@ from laplacenet.labeling.result import (
     write_labels,
 )
 from laplacenet.reports.labeling_page import write_labeling_page
-from laplacenet.review.audits import AccuracyEstimate
-from laplacenet.review.known import UNKNOWN, Known, current_columns
+from laplacenet.review.audits import FEWEST, AccuracyEstimate
+from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns
 from laplacenet.review.live import Result
 from laplacenet.review.pretrained import PretrainedEmbedder
 from laplacenet.review.propagation import Embedded, K
@@ -125,10 +125,15 @@ def current_labeling(session: Session, now: Snapshot, *, title: str, elapsed_s: 
     )
 
 
+def class_numbers(now: Snapshot) -> list[int]:
+    """The classes that have pictures, by number; "none" last."""
+    present = {*now.columns.tolist(), *now.known.targets.tolist()} - {UNKNOWN}
+    return sorted(present - {NONE_ID}) + ([NONE_ID] if NONE_ID in present else [])
+
+
 def model_scores(now: Snapshot) -> tuple[tuple[str, ...], dict[int, int], Float[Tensor, "n C"]]:
     """The classes' names, the column of each class, "none" last, and what the model says of each picture."""
-    present = {*now.columns.tolist(), *now.known.targets.tolist()} - {UNKNOWN}
-    labels = sorted(present - {NONE_ID}) + ([NONE_ID] if NONE_ID in present else [])
+    labels = class_numbers(now)
     names = tuple(NONE if label == NONE_ID else now.classes.get(label, f"class {label}") for label in labels)
     place = {label: column for column, label in enumerate(labels)}
     rows = now.rows
@@ -164,14 +169,35 @@ def summary(
             *session.journal.notes,
             *([f"{n_left} pictures are not embedded yet and have no line in labels.csv"] if n_left > 0 else ()),
         ),
-        estimate=Estimate(
-            METHOD, LEVEL, found.n_audits, accuracy, tuple(ClassEstimate(name, 0, None) for name in names)
-        ),
+        estimate=Estimate(method(found), LEVEL, found.n_audits, accuracy, class_estimates(now, names)),
         calibration=None,
         n_skipped=n_unreadable,
         is_complete=True,
         elapsed_s=elapsed_s,
     )
+
+
+def method(found: AccuracyEstimate) -> str:
+    if found.value is not None:
+        return METHOD
+    return (
+        f"Between {found.low:.0%} and {found.high:.0%} of all labels are right by {found.n_audits} random checks, which"
+        f" were kept from the model; a single number is stated from {FEWEST} on."
+    )
+
+
+def class_estimates(now: Snapshot, names: tuple[str, ...]) -> tuple[ClassEstimate, ...]:
+    """Of each class the checks still kept back that the model labels as the person did."""
+    rows = now.result.embedded.rows.numpy()
+    targets = now.known.targets[rows]
+    is_judged = now.known.is_kept_back[rows] & (targets != UNKNOWN)
+    labels = class_numbers(now)
+    if not len(now.columns) or not is_judged.any():
+        return tuple(ClassEstimate(name, 0, None) for name in names)
+    guess = now.columns[best_guess(now.result)[1].numpy()]
+    is_right = torch.from_numpy((guess == targets)[is_judged])
+    truth = torch.from_numpy(targets[is_judged])
+    return tuple(class_estimate(name, is_right[truth == label]) for name, label in zip(names, labels, strict=True))
 
 
 def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapshot) -> None:

@@ -19,6 +19,7 @@ from laplacenet.review.state import NONE_ID, State
 from laplacenet.runtime import InputError
 
 N_SHOWN = 60
+MOST_TILES = 200
 N_SAMPLED = 2000
 NOTHING_COUNTED = {"given": 0, "found": 0}
 ORDERS = ("surest", "doubtful", "suspects", "answered")
@@ -154,11 +155,15 @@ def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
     return votes / votes.sum(1, keepdim=True).clamp(min=1e-12)
 
 
-def search(session: Session, text: str) -> dict[str, Any]:
+def tiles(session: Session, numbers: list[int]) -> dict[str, Any]:
+    return {"pictures": [tile(session, number, session.live.current) for number in numbers]}
+
+
+def search(session: Session, text: str, *, offset: int = 0) -> dict[str, Any]:
     """Pictures whose names contain the text, whatever the case."""
     wanted = text.casefold()
     numbers = [number for number, photo in enumerate(session.photos) if wanted in photo.name.casefold()]
-    return _listed(session, numbers, session.live.current)
+    return {**_listed(session, numbers[offset:], session.live.current), "total": len(numbers), "offset": offset}
 
 
 def similar(session: Session, number: int) -> dict[str, Any]:
