@@ -226,7 +226,7 @@ def merged(record_set: str, shards: Path, vectors_folder: Path) -> dict[str, Any
     judged = [run for run in runs if run["interval"] is not None]
     with np.load(vectors_file(record_set, vectors_folder)) as arrays:
         pictures = {
-            "name": record_set.split(":")[0],
+            "name": record_set.split(":", maxsplit=1)[0],
             "n": len(arrays["classes"]),
             "features": str(arrays["features"]),
             "fingerprint": str(arrays["fingerprint"]),
