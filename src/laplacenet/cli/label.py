@@ -120,8 +120,15 @@ def label(
     """
     asked = locals()
     if resume is not None:
-        refuse_beside_resume(typed_options(label, asked), "time_limit", "checkpoint_every", "device")
+        more = ["labels"] if is_review(resume) else []  # answers in files join the others
+        refuse_beside_resume(typed_options(label, asked), "time_limit", "checkpoint_every", "device", *more)
     label_and_say(asked)
+
+
+def is_review(run: Path) -> bool:
+    from laplacenet.runtime.run_folder import ANSWERS
+
+    return (run / ANSWERS).is_file()
 
 
 def label_and_say(asked: dict[str, Any]) -> None:
