@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="DataclassInstance")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
+# These names are known before torch is; the tests compare them with those that the rooms below know.
+MODELS = (
+    *("13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18", "resnet-50", "small-cnn", "patch-cnn", "mlp"),
+    *("lite0", "lite1", "lite2"),
+)
+PRESETS = (
+    *("digits", "cifar10", "cifar100", "mini-imagenet", "two-moons", "pictures", "fast"),
+    *("original", "equal"),
+)
 
 
 def existing(given: Given) -> Given:
@@ -66,6 +75,19 @@ def data_or_path(given: str | None) -> str | None:
     return given
 
 
+def one_of(names: Sequence[str], *, what: str) -> Callable[[str | None], str | None]:
+    """A callback: one of these names, if any."""
+
+    def require_known(given: str | None) -> str | None:
+        from laplacenet.runtime import InputError
+
+        if given is not None and given not in names:
+            raise InputError(f"unknown {what} {given!r}; choose one of {', '.join(names)}")
+        return given
+
+    return require_known
+
+
 def known_device(given: str) -> str:
     """A callback: whether the device exists is known later."""
     from laplacenet.runtime import InputError
@@ -86,9 +108,8 @@ Device = Annotated[str, typer.Option(callback=known_device, help="Where to compu
 Model = Annotated[
     str | None,
     typer.Option(
-        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn, mlp,"
-        " or EfficientNet-Lite: lite0, lite1, lite2."
-        "  [default: one that suits the data]"
+        callback=one_of(MODELS, what="model"),
+        help=f"The network: {', '.join(MODELS)}.  [default: one that suits the data]",
     ),
 ]
 DataDir = Annotated[
@@ -106,8 +127,8 @@ Preset = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Lay other defaults over those of the data:"
-        " digits, cifar10, cifar100, mini-imagenet, two-moons, pictures or fast;"
+        callback=one_of(PRESETS, what="preset"),
+        help=f"Lay other defaults over those of the data: {', '.join(PRESETS[:-2])};"
         " original (the method's own paper) or equal (the protocol of LaplaceNet's Table IV).",
     ),
 ]

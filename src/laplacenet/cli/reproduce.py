@@ -13,15 +13,48 @@ from laplacenet.cli.options import (
     Preset,
     Settings,
     TimeLimit,
+    one_of,
     options_as,
     typed_options,
 )
 
-Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
+
+def known_splits(given: str) -> str:
+    """A callback."""
+    parse_splits(given)
+    return given
+
+
+def parse_splits(text: str) -> list[int]:
+    """`0`, `0-4` or `0,2,3`."""
+    from laplacenet.runtime import InputError
+
+    splits: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise InputError(f"--splits {text}: give numbers such as 0, 0-4 or 0,2,3")
+        splits += range(int(first), int(last if dash else first) + 1)
+    if not splits:
+        raise InputError(f"--splits {text}: no split is named; give numbers such as 0, 0-4 or 0,2,3")
+    return list(dict.fromkeys(splits))
+
+
+RECIPES = (
+    *("figure-2", "table-3", "table-4", "table-5", "table-6", "table-7", "table-8", "table-9"),
+    *("figure-3", "figure-4", "class-weighting", "all"),
+)
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        callback=one_of(RECIPES, what="table or figure"),
+        help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.",
+    ),
+]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
 Column = Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")]
 Row = Annotated[str | None, typer.Option(help="One row only, such as LaplaceNet.")]
-Splits = Annotated[str, typer.Option(help="Which label splits: 0, 0-4 or 0,2,3.")]
+Splits = Annotated[str, typer.Option(callback=known_splits, help="Which label splits: 0, 0-4 or 0,2,3.")]
 Steps = Annotated[
     int | None, typer.Option(help="A shorter schedule in place of the paper's 250 000 steps; recorded as such.")
 ]

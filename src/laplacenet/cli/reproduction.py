@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from laplacenet.cli.figure_two import reproduce_figure_two
+from laplacenet.cli.reproduce import parse_splits
 from laplacenet.cli.session import resume_hint, show_epochs, steps_done
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments.experiment import Experiment
@@ -284,19 +285,6 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
             raise InputError(f"--split-file {file}: no such file")
         files[name] = str(path.resolve())
     return files
-
-
-def parse_splits(text: str) -> list[int]:
-    """`0`, `0-4` or `0,2,3`."""
-    splits: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InputError(f"--splits {text}: give numbers such as 0, 0-4 or 0,2,3")
-        splits += range(int(first), int(last if dash else first) + 1)
-    if not splits:
-        raise InputError(f"--splits {text}: no split is named; give numbers such as 0, 0-4 or 0,2,3")
-    return list(dict.fromkeys(splits))
 
 
 def _estimate(runs: list[PlannedRun]) -> str:
