@@ -5,17 +5,13 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.models import ArgumentInfo
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Options = TypeVar("Options", bound="DataclassInstance")
+Options = TypeVar("Options")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 # These names are known before torch is; the tests compare them with those that the rooms below know.
@@ -155,9 +151,9 @@ CheckpointEvery = Annotated[
 ]
 
 
-def options_as(kind: type[Options], asked: dict[str, Any]) -> Options:
+def options_as(kind: Callable[..., Options], asked: dict[str, Any]) -> Options:
     """A command's arguments as a dataclass whose fields have their names; `asked` are the command's locals."""
-    return kind(**{field.name: asked[field.name] for field in fields(kind)})
+    return kind(**{name: asked[name] for name in inspect.signature(kind).parameters})
 
 
 def typed_options(command: Callable[..., None], asked: dict[str, Any]) -> dict[str, str]:
