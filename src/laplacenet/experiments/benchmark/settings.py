@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from laplacenet.experiments.benchmark.rows import SECTIONS
+from laplacenet.experiments.benchmark.rows import ON_REQUEST, SECTIONS
 from laplacenet.runtime import InputError
 
 
@@ -41,7 +41,7 @@ class BenchSettings:
     A measurement that has taken `budget_s` seconds repeats itself no more; its row says how often it did.
     """
 
-    sections: tuple[str, ...] = tuple(SECTIONS)
+    sections: tuple[str, ...] = tuple(name for name in SECTIONS if name not in ON_REQUEST)
     cases: tuple[StepCase, ...] = PAPER_CASES
     n_images: int = 50_000
     step_rounds: int = 4
@@ -56,6 +56,8 @@ class BenchSettings:
     propagation_repeats: int = 3
     search_sizes: tuple[int, ...] = (100_000, 1_000_000)
     graph_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    scale_sizes: tuple[int, ...] = (10_000_000,)
+    scale_sample: int = 1_000_000
     epoch_model: str = "13-cnn"
     epoch_images: int = 50_000
     epoch_repeats: int = 2
@@ -87,6 +89,8 @@ def full_settings(device: torch.device) -> BenchSettings:
         n_views=2_400,
         n_pillow_views=300,
         pass_repeats=3,
+        scale_sizes=(3_000_000,),
+        scale_sample=100_000,
         epoch_model="small-cnn",
         epoch_images=2_000,
     )
@@ -97,7 +101,8 @@ def quick_settings(device: torch.device) -> BenchSettings:
     if device.type == "cuda":
         return BenchSettings(cases=PAPER_CASES[:1], pass_repeats=3, graph_sizes=(10_000, 100_000), epoch_repeats=1)
     return BenchSettings(
-        sections=tuple(name for name in SECTIONS if name != "epochs"),  # half a minute more, for those who ask
+        # half a minute more, for those who ask
+        sections=tuple(name for name in SECTIONS if name not in ("epochs", *ON_REQUEST)),
         cases=SMALL_CASES,
         n_images=5_000,
         step_rounds=5,
@@ -111,6 +116,8 @@ def quick_settings(device: torch.device) -> BenchSettings:
         propagation_repeats=1,
         search_sizes=(20_000,),
         graph_sizes=(5_000, 20_000),
+        scale_sizes=(20_000,),
+        scale_sample=5_000,
         epoch_model="small-cnn",
         epoch_images=600,
         epoch_repeats=1,
