@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
-from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
 from laplacenet.runtime.run_folder import EXPERIMENT, RunFolder
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from laplacenet.data import Collection
-    from laplacenet.labeling.evaluation import Evaluation
+    from laplacenet.labeling.estimate import Evaluation
     from laplacenet.labeling.pictures import StageProgress
     from laplacenet.labeling.predictions import Prediction
     from laplacenet.labeling.result import Estimate, Labeling
@@ -156,8 +155,8 @@ class LabelingRun:
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
+        from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-        from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
@@ -176,7 +175,7 @@ class LabelingRun:
     def evaluate(self, truth: PathLike) -> "Evaluation":
         """The accuracy of the labels that were found, against a file of true labels."""
         require_exists(Path(truth), what="truth")
-        from laplacenet.labeling.evaluation import evaluate_labeling
+        from laplacenet.labeling.estimate import evaluate_labeling
 
         return evaluate_labeling(self.path, self.data, Path(truth))
 
@@ -449,8 +448,7 @@ def require_prior(prior: str | Sequence[float]) -> None:
 
 def require_kind(folder: RunFolder) -> None:
     """Refuse to resume the run of another command that labels."""
-    content = folder.read(EXPERIMENT)
-    kind = content.get("kind") if isinstance(content, dict) else None
+    kind = folder.read_experiment().get("kind")
     if kind not in ("labeling", None):
         raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
 
@@ -462,8 +460,7 @@ def require_labeling(path: PathLike) -> Path:
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
-    content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or "kind" not in content:
+    if "kind" not in folder.read_experiment():
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"

@@ -21,7 +21,7 @@ from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, Outcome, read_epochs, read_outcome
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import Task, prepare
-from laplacenet.runtime import InputError, Monitor, RunFolder, read_json, stream, write_json
+from laplacenet.runtime import InputError, Monitor, RunFolder, read_sealed, stream, write_sealed
 from laplacenet.runtime.decoding import decode
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import Execution, method_class
@@ -148,7 +148,7 @@ class Workbench:
             self.folder.mkdir(parents=True, exist_ok=True)
             if any(self.folder.iterdir()):
                 raise InputError(f"{self.folder}: holds something else; choose another --out")
-            write_json(self.folder / STATE, {"comparison": identity, "step_times": {}, "diverged": []})
+            write_sealed(self.folder / STATE, {"comparison": identity, "step_times": {}, "diverged": []})
         known = self.state["comparison"]
         changed = [key for key in identity if known.get(key) != identity[key]]
         if changed:
@@ -158,8 +158,7 @@ class Workbench:
 
     @property
     def state(self) -> dict[str, Any]:
-        state: dict[str, Any] = read_json(self.folder / STATE)
-        return state
+        return read_sealed(self.folder / STATE)
 
     def next_run(self) -> ComparedRun | None:
         """Tuning, then the first seed of every method, then the other seeds; None when all is done."""
@@ -224,7 +223,7 @@ class Workbench:
             long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
             times = measure_step_times(replace(task, experiment=long), self.execution)
             state["step_times"][method] = dataclasses.asdict(times)
-            write_json(self.folder / STATE, state)
+            write_sealed(self.folder / STATE, state)
         return decode(StepTimes, state["step_times"][method], source=str(self.folder / STATE))
 
     def epochs(self, run: ComparedRun, task: Task, monitor: Monitor) -> Iterator[EpochRecord]:
@@ -238,7 +237,7 @@ class Workbench:
             yield from go(task, folder, execution=self.execution, monitor=monitor)
         except DivergedError:
             state = self.state
-            write_json(self.folder / STATE, state | {"diverged": [*state["diverged"], run.name]})
+            write_sealed(self.folder / STATE, state | {"diverged": [*state["diverged"], run.name]})
 
 
 def split_name(template: str, split: int) -> str:

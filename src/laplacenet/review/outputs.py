@@ -11,10 +11,9 @@ from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, write_skipped
 from laplacenet.data.decoding import decode
+from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.labeling.evidence import class_masses
-from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
-from laplacenet.labeling.graph_model import GraphModel, save_graph_model
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.outcome import LARGEST_SIDE, map_positions, save_gallery, shown_rows
 from laplacenet.labeling.result import (
     SOURCES,
     ClassEstimate,

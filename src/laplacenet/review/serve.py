@@ -211,8 +211,8 @@ def labels_of(run: Path) -> list[Path]:
 
 
 def settings_of(run: Path) -> LabelingSettings:
-    content = RunFolder.open(run).read(EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != KIND:
+    content = RunFolder.open(run).read_experiment()
+    if content.get("kind") != KIND:
         raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
     return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
 
@@ -228,7 +228,7 @@ def run_folder(out: Path, photos: Path, *, seed: int) -> RunFolder:
     folder = RunFolder.create(out)
     settings = LabelingSettings(name=photos.resolve().name, seed=seed)
     settings = replace(settings, kind=KIND, collection=CollectionConfig(pictures=str(photos.resolve())))
-    folder.write(EXPERIMENT, to_json(settings))
+    folder.write_experiment(to_json(settings))
     return folder
 
 

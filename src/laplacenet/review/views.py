@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laplacenet.labeling.positions import map_positions, principal_components
+from laplacenet.labeling.outcome import map_positions, principal_components
 from laplacenet.review.live import Result
 from laplacenet.review.session import Session
 from laplacenet.review.state import NONE_ID
