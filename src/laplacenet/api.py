@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
-from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
 from laplacenet.runtime.run_folder import ANSWERS, EXPERIMENT, RunFolder
 
@@ -473,8 +472,7 @@ def require_prior(prior: str | Sequence[float]) -> None:
 
 def require_kind(folder: RunFolder) -> None:
     """Refuse to resume the run of another command that labels."""
-    content = folder.read(EXPERIMENT)
-    kind = content.get("kind") if isinstance(content, dict) else None
+    kind = folder.read_experiment().get("kind")
     if kind not in ("labeling", None):
         raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
 
@@ -486,8 +484,7 @@ def require_labeling(path: PathLike) -> Path:
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
-    content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or "kind" not in content:
+    if "kind" not in folder.read_experiment():
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"
