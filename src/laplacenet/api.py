@@ -159,8 +159,8 @@ class LabelingRun:
         from laplacenet.data import Skipped
         from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
+        from laplacenet.labeling.joined_model import load_any_network
         from laplacenet.labeling.predictions import predictions, sources_of
-        from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
 
         sources = sources_of(paths)
@@ -170,7 +170,7 @@ class LabelingRun:
         if holds_feature_model(self.path):
             found = feature_predictions(load_feature_model(self.path), sources, device=place, monitor=monitor)
         else:
-            network, description = load_model(self.path)
+            network, description = load_any_network(self.path)
             found = predictions(network.to(place), description, sources, monitor=monitor)
         return [one for one in found if not isinstance(one, Skipped)]
 
