@@ -5,8 +5,8 @@
     python tests/references_feature_records.py merge VECTORS SHARDS                # writes the records
 
 CIFAR-10 (2 000 JPEGs of mixed sizes), CIFAR-100 (5 000) and the digits as PNGs, balanced and long-tailed (10 : 1), with
-1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail labels
-are drawn at random (one of each class at least) and, for comparison, equally from each class.
+1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail
+labels are drawn at random (one of each class at least) and, for comparison, equally from each class.
 
 A shard writes a file for each set, draw and seed, and passes over those that are there: one that was cut off goes on.
 """
@@ -27,7 +27,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
 from laplacenet.data.load import load_dataset
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.graph.logistic import span_basis
+from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.estimate import suspect_labels
 from laplacenet.labeling.features import SUSPECT_RATIO, label_features
 from laplacenet.labeling.settings import LabelingSettings
@@ -144,12 +146,13 @@ def reference_labels(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
 def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> dict[str, Any]:
     names = tuple(str(c) for c in range(classes.max() + 1))
     labels = torch.from_numpy(given)
-    found = label_features(vectors, labels, LabelingSettings(), class_names=names, device=torch.device("cpu"))
+    settings = LabelingSettings(graph=GuidedConfig().graph)
+    found = label_features(vectors, labels, settings, class_names=names, device=torch.device("cpu"))
     is_hidden = given < 0
     answers = {
         "laplacenet": found.guided.labels.numpy(),
         CHOSEN: found.guided.classifier.probabilities(vectors).argmax(dim=1).numpy(),
-        **reference_labels(found.land.X.numpy(), given),
+        **reference_labels(unit_rows(vectors - vectors.mean(dim=0)).numpy(), given),
     }
     judged = {name: accuracies(answers[name][is_hidden], classes[is_hidden]) for name in METHODS}
     accuracy = found.estimate.accuracy
@@ -226,7 +229,7 @@ def merged(record_set: str, shards: Path, vectors_folder: Path) -> dict[str, Any
     judged = [run for run in runs if run["interval"] is not None]
     with np.load(vectors_file(record_set, vectors_folder)) as arrays:
         pictures = {
-            "name": record_set.split(":")[0],
+            "name": record_set.split(":", maxsplit=1)[0],
             "n": len(arrays["classes"]),
             "features": str(arrays["features"]),
             "fingerprint": str(arrays["fingerprint"]),

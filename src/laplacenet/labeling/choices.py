@@ -19,6 +19,7 @@ from laplacenet.data import ImageSet, VectorSet
 from laplacenet.data.decoding import decode, image_size
 from laplacenet.data.pictures import decode_all, default_size
 from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.features import label_features, read_feature_job
 from laplacenet.labeling.job import Job
@@ -137,6 +138,7 @@ def judged_choice(settings: LabelingSettings, job: Job, looks: str, *, device: t
 def share_found(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device) -> float | None:
     """Of the given labels, hidden a fold at a time; None where too few can be hidden."""
     settings, given = job.settings, job.given
+    settings = replace(settings, graph=GuidedConfig().graph)
     unseen = label_features(vectors, given, settings, class_names=job.class_names, device=device).guided.unseen.cpu()
     is_judged = ~unseen.isnan().any(dim=1)
     if int(is_judged.sum()) < FEWEST_JUDGED:
@@ -188,10 +190,10 @@ def chosen_size(config: CollectionConfig, device: torch.device) -> int | None:
 
 def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> LabelingSettings:
     """The job's settings with those that its rows decide, and `section.field=value` texts above all."""
-    settings = job.settings
-    graph = replace(settings.graph, k=neighbors_for(len(job.collection), len(job.class_names)))
-    settings = replace(settings, graph=graph)
+    settings = replace(job.settings, graph=GuidedConfig().graph)
     if isinstance(job.collection.rows, ImageSet):
+        graph = replace(job.settings.graph, k=neighbors_for(len(job.collection), len(job.class_names)))
+        settings = replace(settings, graph=graph)
         model, train, method = chosen_network(job.collection.rows, device)
         settings = replace(settings, model=model, train=train, method=method)
     settings = override(settings, texts, fixed=FIXED)

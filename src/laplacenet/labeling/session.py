@@ -1,4 +1,4 @@
-"""One session of a labeling: read the inputs, choose settings, then train or ask the graph, and write the labels."""
+"""One session of a labeling: read the inputs, choose settings, train or ask the graph, and write the labels."""
 
 import contextlib
 import threading
@@ -12,7 +12,6 @@ import torch
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
 from laplacenet.labeling.choices import FeatureChoice, choose_features, chosen_size, settings_for
-from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
 from laplacenet.labeling.features import TimedMonitor, feature_choices, features_of, read_feature_job, run_on_features
 from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, require_same_inputs
 from laplacenet.labeling.picture_run import picture_run, require_trainable
@@ -109,7 +108,7 @@ def start(
     with folder.locked():
         if job.are_pictures:
             return train_pictures(job, folder, session, is_new=True, why=choice.why)
-        return spread(job, folder, session)
+        return label_by_features(job, folder, session, None)
 
 
 def start_with_features(
@@ -128,9 +127,9 @@ def start_with_features(
 
 
 def label_by_features(
-    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork, *, why: tuple[str, ...] = ()
+    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork | None, *, why: tuple[str, ...] = ()
 ) -> SessionEnd:
-    """Seconds, and always from the start."""
+    """Label the network's vectors, or embeddings where it is None: seconds, and always from the start."""
     begin(job, folder, session.execution)
     choices = (*why, *feature_choices(job, network))
     session.progress.chose(choices)
@@ -155,7 +154,7 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
             require_same_inputs(job, folder)
             return train_pictures(job, folder, session, is_new=False)
         warn_of_changes(job, folder, session)
-        return spread(job, folder, session)
+        return label_by_features(job, folder, session, None)
 
 
 def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
@@ -164,14 +163,6 @@ def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> No
         session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
     for note in notes_on(job):
         session.progress.warn(note)
-
-
-def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
-    """Label embeddings: seconds, and always from the start."""
-    begin(job, folder, session.execution)
-    session.progress.chose(graph_choices(job))
-    run_on_embeddings(job, folder, execution=session.execution, started_at=session.started_at)
-    return SessionEnd(folder)
 
 
 def train_pictures(

@@ -6,7 +6,6 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 from torch.nn import functional
 
-
 Targets = Int64[Tensor, " b"] | Float[Tensor, "b C"]
 """Classes, or a distribution over them for each image."""
 
