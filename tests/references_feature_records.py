@@ -31,7 +31,7 @@ from laplacenet.graph.guided import GuidedConfig
 from laplacenet.graph.logistic import span_basis
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.estimate import suspect_labels
-from laplacenet.labeling.features import SUSPECT_RATIO, label_features
+from laplacenet.labeling.features import label_features, suspect_ratio
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import load_features
 from laplacenet.models.features.embedding import embed_pictures
@@ -161,7 +161,7 @@ def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> di
         "interval": interval,
         "is_covered": None if interval is None else interval[0] <= judged["laplacenet"]["accuracy"] <= interval[2],
         "n_given": int((~is_hidden).sum()),
-        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=SUSPECT_RATIO).sum()),
+        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=suspect_ratio(len(names))).sum()),
     }
 
 
@@ -299,6 +299,7 @@ def main(words: Sequence[str] | None = None) -> None:
         number, n_shards = map(int, asked.shard.split("/"))
         run_shard(units_of(sets, asked.seeds)[number::n_shards], asked.vectors, asked.shards)
         return
+    asked.results.mkdir(parents=True, exist_ok=True)
     for record_set in sets:
         record = merged(record_set, asked.shards, asked.vectors)
         write_json(asked.results / f"{record_set.replace(':', '-')}.json", record)

@@ -310,9 +310,7 @@ class Guide:
         return unseen, folds
 
 
-def partly_aligned(
-    F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, strength: float
-) -> Float[Tensor, "n C"]:
+def partly_aligned(F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, strength: float) -> Float[Tensor, "n C"]:
     """As if each class had been multiplied by a power of its weight in Algorithm 1; 1 is all of it, 0 nothing."""
     shares = F / F.sum(dim=1, keepdim=True).clamp(min=torch.finfo(F.dtype).tiny)
     mixed = shares ** (1 - strength) * aligned**strength
