@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, existing, existing_run
+from laplacenet.cli.options import Device, existing, written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
 from laplacenet.cli.output import say, write_data
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
+    run: Annotated[
+        Path, typer.Argument(callback=written_run, help="The folder of a finished run of train, label or review.")
+    ],
     pictures: Annotated[
         list[Path],
         typer.Argument(

@@ -7,10 +7,13 @@ from laplacenet.experiments.benchmark import (
     BenchRecord,
     EpochRow,
     GraphRow,
+    LoopRow,
+    MethodRow,
     Missing,
     PassRow,
     PropagationRow,
     Row,
+    ScaleRow,
     SearchRow,
     StepRow,
     StreamRow,
@@ -61,10 +64,16 @@ def row_line(row: Row, *, our_pass: PassRow | None, base: EpochRow | None) -> Ta
             return search_line(row)
         case GraphRow():
             return graph_line(row)
+        case ScaleRow():
+            return scale_line(row)
         case StreamRow():
             return stream_line(row)
         case EpochRow():
             return epoch_line(row, base)
+        case MethodRow():
+            return method_line(row)
+        case LoopRow():
+            return loop_line(row)
 
 
 def step_line(row: StepRow) -> TableLine:
@@ -159,6 +168,31 @@ def graph_line(row: GraphRow) -> TableLine:
     )
 
 
+def scale_line(row: ScaleRow) -> TableLine:
+    search = "exact" if row.recall is None else f"recall {row.recall:.3f}"
+    exact, approximate = (
+        f"{100 * accuracy:.2f} % right in {format_seconds(seconds)}"
+        for accuracy, seconds in (
+            (row.sample_exact_accuracy, row.sample_exact_s),
+            (row.sample_approximate_accuracy, row.sample_approximate_s),
+        )
+    )
+    return TableLine(
+        what=f"graph at scale, n = {row.n:,}, d = {row.d}, k = {row.k}, C = {row.n_classes}",
+        ours=format_seconds(row.total_s),
+        memory=gibibytes(row.peak_bytes),
+        remarks=joined(
+            [
+                search,
+                stages(row.stages),
+                f"{row.n_iterations} iterations",
+                f"{100 * row.accuracy:.2f} % right",
+                f"{row.sample_n:,} of the points: exact graph {exact}, approximate {approximate}",
+            ]
+        ),
+    )
+
+
 def stream_line(row: StreamRow) -> TableLine:
     return TableLine(
         what=f"streamed step, {row.model}, b = {row.batch_size}, {row.n_views} views",
@@ -184,6 +218,27 @@ def epoch_line(row: EpochRow, base: EpochRow | None) -> TableLine:
                 f"labels {format_seconds(row.label_s)}",
             ]
         ),
+    )
+
+
+def method_line(row: MethodRow) -> TableLine:
+    return TableLine(
+        what=f"step of {row.method}, {row.model}, {row.labeled_batch_size} of {row.batch_size} labeled",
+        ours=milliseconds(row.step_ms),
+        beside=f"bare passes {milliseconds(row.bare_ms)}",
+        ratio=f"{row.ratio:.2f} of bare",
+        memory=gibibytes(row.peak_bytes),
+        remarks=joined([row.passes, f"medians of {row.n_steps}", f"{milliseconds(row.whole_ms)} with drawing"]),
+    )
+
+
+def loop_line(row: LoopRow) -> TableLine:
+    return TableLine(
+        what=f"{row.method}, {row.model}, {row.labeled_batch_size} + {row.unlabeled_batch_size} images",
+        ours=f"{row.ours_per_s:.1f} steps/s",
+        beside=f"plain PyTorch loop {row.plain_per_s:.1f} steps/s",
+        ratio=f"{row.ratio:.1f} × as fast",
+        remarks=f"{row.n_workers} workers with torchvision's RandAugment; means of {row.n_plain_steps} of its steps",
     )
 
 

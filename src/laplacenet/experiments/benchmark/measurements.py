@@ -15,9 +15,11 @@ from laplacenet.experiments.benchmark.labels import (
     measure_our_pass,
     measure_our_pass_with_features,
 )
+from laplacenet.experiments.benchmark.methods import measure_loop, measure_method
 from laplacenet.experiments.benchmark.propagation import DATA, measure_propagation
 from laplacenet.experiments.benchmark.record import Missing
 from laplacenet.experiments.benchmark.rows import Row
+from laplacenet.experiments.benchmark.scale import measure_scale
 from laplacenet.experiments.benchmark.search import measure_search
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.steps import measure_step
@@ -36,8 +38,10 @@ class Measurement:
     take: Callable[[], Row]
 
 
-def measurements(settings: BenchSettings, execution: Execution) -> list[Measurement]:
-    """Everything that the settings ask for, in the order of the sections."""
+def measurements(
+    settings: BenchSettings, execution: Execution, *, report: Callable[[str], None] = lambda _: None
+) -> list[Measurement]:
+    """Everything that the settings ask for, in the order of the sections; `report` hears of the stages of long ones."""
     device, n = execution.device, settings.pass_size
     every = [
         *(
@@ -68,6 +72,21 @@ def measurements(settings: BenchSettings, execution: Execution) -> list[Measurem
         *(
             Measurement("epochs", f"an epoch: {variant.row}", partial(measure_epochs, variant, settings, execution))
             for variant in variants()
+        ),
+        *(
+            Measurement("methods", f"the step: {case.method}", partial(measure_method, case, settings, execution))
+            for case in settings.method_cases
+        ),
+        Measurement(
+            "loop",
+            f"a plain loop: {settings.loop_case.method}",
+            partial(measure_loop, settings.loop_case, settings, execution),
+        ),
+        *(
+            Measurement(
+                "scale", f"the graph at scale: n = {size}", partial(measure_scale, size, settings, device, report)
+            )
+            for size in settings.scale_sizes
         ),
     ]
     return [measurement for measurement in every if measurement.section in settings.sections]
