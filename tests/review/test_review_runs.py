@@ -56,7 +56,7 @@ def test_every_command_works_on_the_run_of_a_review(shell, tmp_path, truth):
     more = tmp_path / "more.csv"
     more.write_text("path,label\n" + "".join(f"{name},{truth[name]}\n" for name in list(truth)[14:17]))
 
-    shell.succeeds("label", "--resume", "run", "--labels", "more.csv").out
+    shell.succeeds("label", "--resume", "run", "--labels", "more.csv")
     labels = labels_in(tmp_path / "run")
     assert set(labels) == set(truth)
     assert labels[outsider] == "none"
