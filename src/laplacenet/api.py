@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from laplacenet.data import Collection
-    from laplacenet.labeling.evaluation import Evaluation
+    from laplacenet.labeling.estimate import Evaluation
     from laplacenet.labeling.pictures import StageProgress
     from laplacenet.labeling.predictions import Prediction
     from laplacenet.labeling.result import Estimate, Labeling
@@ -158,8 +158,8 @@ class LabelingRun:
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
+        from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-        from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
@@ -178,7 +178,7 @@ class LabelingRun:
     def evaluate(self, truth: PathLike) -> "Evaluation":
         """The accuracy of the labels that were found, against a file of true labels."""
         require_exists(Path(truth), what="truth")
-        from laplacenet.labeling.evaluation import evaluate_labeling
+        from laplacenet.labeling.estimate import evaluate_labeling
 
         return evaluate_labeling(self.path, self.data, Path(truth))
 

@@ -32,8 +32,8 @@ def export(
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
+    from laplacenet.labeling.embeddings import holds_graph_model
     from laplacenet.labeling.feature_model import feature_network, holds_feature_model
-    from laplacenet.labeling.graph_model import holds_graph_model
     from laplacenet.models import load_model
     from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder

@@ -79,7 +79,8 @@ Device = Annotated[str, typer.Option(callback=known_device, help="Where to compu
 Model = Annotated[
     str | None,
     typer.Option(
-        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn or mlp."
+        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn, mlp,"
+        " or EfficientNet-Lite: lite0, lite1, lite2."
         "  [default: one that suits the data]"
     ),
 ]

@@ -71,8 +71,8 @@ def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, its head over a pretrained one or, where it labeled embeddings, its graph."""
+    from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-    from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
 

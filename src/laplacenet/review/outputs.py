@@ -13,12 +13,12 @@ from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
+from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate
 from laplacenet.labeling.evidence import class_masses, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
-from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
-from laplacenet.labeling.graph_model import GraphModel, save_graph_model
-from laplacenet.labeling.inputs import InputRecord
+from laplacenet.labeling.job import InputRecord
+from laplacenet.labeling.outcome import LARGEST_SIDE, save_gallery, shown_rows
 from laplacenet.labeling.result import (
     SOURCES,
     ClassEstimate,

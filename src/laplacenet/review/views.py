@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.outcome import map_positions
 from laplacenet.review.embedding import work_behind
 from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns, shown_labels
 from laplacenet.review.live import Result
