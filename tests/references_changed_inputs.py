@@ -381,8 +381,8 @@ def changed_inputs(place: Path, touches: dict[str, list[int]] = TOUCHES) -> Iter
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, LAPLACENET_CACHE=str(place / "cache")))
         stack.enter_context(mock.patch("laplacenet.models.patches.N_PATCHES", 2_000))
-        stack.enter_context(mock.patch("laplacenet.labeling.positions.N_ITERATIONS", 250))
-        stack.enter_context(mock.patch("laplacenet.labeling.choosing_features.installed_lite", tuple))
+        stack.enter_context(mock.patch("laplacenet.labeling.outcome.N_ITERATIONS", 250))
+        stack.enter_context(mock.patch("laplacenet.labeling.choices.installed_lite", tuple))
         work = stack.enter_context(working_in(place / "work"))
         for way in WAYS:
             killed_states(work, place / "states" / way, way, touches.get(way, []))
