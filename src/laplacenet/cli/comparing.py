@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
-from laplacenet.cli.wording import percent
+from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
@@ -79,23 +79,45 @@ def chosen_tuning(request: Request) -> Tuning | None:
 
 
 def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
-    """One run after another; the table, picture and record are written anew after each of them."""
+    """One run after another; the record is written anew after each of them, the table and the picture at the end.
+
+    With a limit no run is begun that is not expected to end within it.
+    """
     ends_at = None if limit_s is None else time.monotonic() + limit_s
-    bench.open()
-    first = bench.comparison.experiment(bench.comparison.methods[0], bench.comparison.seeds[0])
-    read_task(first, download=download)  # said while it lasts; data that cannot be read is refused before any run
-    while (run := bench.next_run()) is not None:
-        left_s = None if ends_at is None else ends_at - time.monotonic()
-        if left_s is not None and left_s <= 0:
-            break
-        _work_on(bench, run, limit_s=left_s)
-        if not run.is_tuning:
-            write_reports(bench, record)
+    bench.open(record)
+    seed = bench.comparison.seeds[0]
+    first = bench.comparison.experiment(bench.comparison.methods[0], seed)
+    bench.tasks[seed] = read_task(first, download=download)  # data that cannot be read is refused before any run
+    stopped = ""
+    while not stopped:
+        with bench.claim() as run:
+            if run is None:
+                break
+            left_s = None if ends_at is None else ends_at - time.monotonic()
+            stopped = why_not(bench, run, left_s=left_s)
+            if not stopped:
+                _work_on(bench, run, limit_s=left_s)
+                write_record(bench, record)
     write_reports(bench, record)
     show_table(bench)
-    if run is not None:
-        typer.echo("time is up; give the same command again to go on", err=True)
+    n_left = len(bench.due_runs())
+    if stopped:
+        typer.echo(f"{stopped}; give the same command again to go on", err=True)
         raise typer.Exit(TIME_IS_UP)
+    if n_left:
+        typer.echo(f"other processes are still at work on {n_left} runs; the last to end completes the table", err=True)
+
+
+def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
+    """Why the run is not begun; nothing if there is time for it."""
+    if left_s is None:
+        return ""
+    needed_s = bench.expected_s(run)
+    if left_s <= 0:
+        return "time is up"
+    if left_s < needed_s:
+        return f"time is up: {run.name} needs about {duration(needed_s)}, and {duration(left_s)} are left of --limit"
+    return ""
 
 
 def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
@@ -119,17 +141,25 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
         raise typer.Exit(interruption.exit_code)
 
 
+def write_record(bench: Workbench, record: Path | None) -> None:
+    """Of all processes that work in the folder one writes at a time."""
+    path = record or bench.folder / RECORD
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with bench.lock("reports"):
+        content = comparison_record(bench.identity, bench.tuning_results(), bench.results())
+        write_json(path, provenance(bench.execution.device) | content)
+
+
 def write_reports(bench: Workbench, record: Path | None) -> None:
+    write_record(bench, record)
     results = bench.results()
     if not results:
         return
-    tuning = [bench.result(run) for run in bench.tuning_runs if bench.is_done(run)]
     n_labeled = next((result.outcome.n_labeled for result in results if result.outcome is not None), None)
     title = bench.comparison.base.name + ("" if n_labeled is None else f", {n_labeled} labels")
-    content = provenance(bench.execution.device) | comparison_record(bench.comparison, tuning, results)
-    draw_comparison(results, bench.folder / PICTURE, title=title)
-    write_whole(bench.folder / TABLE, markdown_table(results).encode())
-    write_json(record or bench.folder / RECORD, content)
+    with bench.lock("reports"):
+        draw_comparison(results, bench.folder / PICTURE, title=title)
+        write_whole(bench.folder / TABLE, markdown_table(results).encode())
 
 
 def show_table(bench: Workbench) -> None:

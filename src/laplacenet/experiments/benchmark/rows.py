@@ -185,7 +185,50 @@ class SearchRow:
         return self.faiss_s / self.ours_s
 
 
-Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | SearchRow | EpochRow
+@dataclass(frozen=True)
+class MethodRow:
+    """A method's step beside the bare forward and backward passes that it makes, and SGD, in the same process.
+
+    `passes` says which. `step_ms` and `bare_ms` are medians over `n_steps` steps each, taken in turns; `whole_ms` is
+    the mean wall time of a step with drawing on the host.
+    """
+
+    method: str
+    model: str
+    batch_size: int
+    labeled_batch_size: int
+    passes: str
+    step_ms: float
+    bare_ms: float
+    whole_ms: float
+    n_steps: int
+    capture_s: float
+    peak_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.step_ms / self.bare_ms
+
+
+@dataclass(frozen=True)
+class LoopRow:
+    """Steps a second of a method, drawing included, beside those of a plain PyTorch loop with worker processes."""
+
+    method: str
+    model: str
+    labeled_batch_size: int
+    unlabeled_batch_size: int
+    ours_per_s: float
+    plain_per_s: float
+    n_workers: int
+    n_plain_steps: int
+
+    @property
+    def ratio(self) -> float:
+        return self.ours_per_s / self.plain_per_s
+
+
+Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | SearchRow | EpochRow | MethodRow | LoopRow
 
 SECTIONS: dict[str, type[Row]] = {
     "steps": StepRow,
@@ -196,4 +239,6 @@ SECTIONS: dict[str, type[Row]] = {
     "graph": GraphRow,
     "stream": StreamRow,
     "epochs": EpochRow,
+    "methods": MethodRow,
+    "loop": LoopRow,
 }
