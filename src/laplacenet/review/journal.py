@@ -8,7 +8,9 @@ import datetime
 import errno
 import hashlib
 import json
+import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,49 @@ from laplacenet.runtime.files import sync
 
 N_CHECKED = 16  # hexadecimal digits of the checksum: 64 bits
 ENVELOPE = ("n", "at", "by", "kind", "sum")
+
+
+MOST_NOTES = 5
+
+Check = Callable[[Any], bool]
+
+
+def is_whole_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+KINDS: dict[str, dict[str, Check]] = {
+    "answer": {"answer": is_text, "pictures": are_names},
+    "class": {"class": is_whole_number, "name": is_text},
+    "rename": {"class": is_whole_number, "name": is_text},
+    "merge": {"class": is_whole_number, "into": is_whole_number},
+    "remove": {"class": is_whole_number},
+    "release": {"pictures": are_names},
+    "undo": {"of": is_whole_number},
+    "redo": {"of": is_whole_number},
+    "estimate": dict.fromkeys(("questions", "audits", "value", "low", "high"), is_number),
+}
+"""What an entry must have. Of other kinds, which a later version may write, nothing is asked."""
+OPTIONAL: dict[str, Check] = {
+    "class": is_whole_number,
+    "name": is_text,
+    "via": is_text,
+    "seen": is_whole_number,
+    "rejected": are_names,
+}
+"""What an answer may have."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +132,22 @@ def from_line(line: bytes) -> Entry | None:
         if checksum(words) != expected:
             return None
         content = {key: value for key, value in words.items() if key not in ENVELOPE}
-        return Entry(words["n"], words["at"], words["by"], words["kind"], content)
+        entry = Entry(words["n"], words["at"], words["by"], words["kind"], content)
+        return entry if is_well_formed(entry) else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def is_well_formed(entry: Entry) -> bool:
+    if not (is_whole_number(entry.n) and entry.n > 0 and all(map(is_text, (entry.at, entry.by, entry.kind)))):
+        return False
+    content = entry.content
+    if entry.kind == "answer":
+        is_labeled = content.get("answer") != "label" or content.get("class") is not None
+        known = [check(content[key]) for key, check in OPTIONAL.items() if content.get(key) is not None]
+        if not (is_labeled and all(known)):
+            return False
+    return all(key in content and check(content[key]) for key, check in KINDS.get(entry.kind, {}).items())
 
 
 def checksum(words: dict[str, Any]) -> str:
@@ -113,7 +171,7 @@ def read_journal(path: Path) -> tuple[list[Entry], list[str], int]:
     for number, line in enumerate(whole, 1):
         entry, last = from_line(line), entries[-1].n if entries else 0
         if entry is None:
-            notes.append(f"{path.name}, line {number}: damaged (its checksum differs); it does not count")
+            notes.append(f"{path.name}, line {number}: damaged; it does not count")
         elif entry.n <= last:
             notes.append(f"{path.name}, line {number}: number {entry.n} comes after {last}; it does not count")
         else:
@@ -122,4 +180,9 @@ def read_journal(path: Path) -> tuple[list[Entry], list[str], int]:
             entries.append(entry)
     if torn:
         notes.append(f"{path.name}: the last line was cut short before it was acknowledged; it is dropped")
-    return entries, notes, len(content) - len(torn)
+    return entries, shortened(notes), len(content) - len(torn)
+
+
+def shortened(notes: list[str]) -> list[str]:
+    n_more = len(notes) - MOST_NOTES
+    return notes if n_more <= 1 else [*notes[:MOST_NOTES], f"… and {n_more} more lines with faults"]

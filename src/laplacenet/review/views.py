@@ -128,7 +128,8 @@ def numbers_in_class(session: Session, result: Result | None, label: int, *, ord
         return [number for number in suspects(session, result) if number in given]
     rows = np.flatnonzero(~shown.is_given & (shown.labels == label))
     doubts = -shown.confidence[rows] if order == "surest" else shown.confidence[rows]
-    return shown.numbers[rows[np.argsort(doubts, kind="stable")]].tolist()
+    found: list[int] = shown.numbers[rows[np.argsort(doubts, kind="stable")]].tolist()
+    return found
 
 
 def suspects(session: Session, result: Result | None) -> list[int]:
@@ -145,7 +146,8 @@ def suspects(session: Session, result: Result | None) -> list[int]:
     own = votes.gather(1, torch.tensor([column_of[target] for target in targets.tolist()], dtype=torch.int64)[:, None])
     lead = (votes.amax(1) - own.squeeze(1)).numpy()
     order = np.argsort(-lead, kind="stable")
-    return numbers[order[lead[order] > LEAST_CONTRADICTION]].tolist()
+    found: list[int] = numbers[order[lead[order] > LEAST_CONTRADICTION]].tolist()
+    return found
 
 
 @functools.lru_cache(maxsize=2)
