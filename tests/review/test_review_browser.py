@@ -376,7 +376,8 @@ CONTRAST = """() => {
   const ground = (one) => { for (let at = one; at; at = at.parentElement) {
     const c = numbers(getComputedStyle(at).backgroundColor);
     if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
-  return [...document.querySelectorAll('button, select, p, h1, h2, label, .count, .text, figcaption span, kbd')].filter((one) =>
+  const texts = 'button, select, p, h1, h2, label, .count, .text, figcaption span, kbd';
+  return [...document.querySelectorAll(texts)].filter((one) =>
     one.offsetParent !== null && one.textContent.trim() && !one.disabled).map((one) => {
     const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
     return [one.textContent.trim().slice(0, 30), (a + 0.05) / (b + 0.05)]; }).filter(([, ratio]) => ratio < 4.5);

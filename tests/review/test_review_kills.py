@@ -64,6 +64,7 @@ def test_no_acknowledged_answer_is_lost_by_20_kills(tmp_path):
         time.sleep(rng.uniform(0.05, 1.5))
         process.send_signal(signal.SIGKILL)
         process.wait()
+        process.stdout.close()
         answering.join()
         entries, notes, _ = read_journal(tmp_path / "run" / ANSWERS)
         pictures = {entry.n: entry.content.get("pictures") for entry in entries}

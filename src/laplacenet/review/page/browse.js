@@ -296,7 +296,7 @@ export class MapView extends Browser {
     const step = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, -by], ArrowDown: [0, by] }[event.key];
     const { x, y, r } = this.circle;
     if (step) this.circle = { x: clamp(x + step[0], WIDTH), y: clamp(y + step[1], HEIGHT), r };
-    else if (event.key === "+" || event.key === "=") this.circle.r = Math.min(400, r * 1.25);
+    else if (event.key === "+" || event.key === "=") this.circle.r = Math.min(800, r * 1.25);
     else if (event.key === "-") this.circle.r = Math.max(10, r / 1.25);
     else if (event.key === " ") this.choose((index) => { const [px, py] = this.place(index); return (px - x) ** 2 + (py - y) ** 2 <= r * r; });
     else return;
