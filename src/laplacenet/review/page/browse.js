@@ -241,7 +241,7 @@ export class MapView extends Browser {
     context.lineWidth = 2;
     context.beginPath();
     if (this.path.length > 1) this.path.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
-    else if (document.activeElement === this.canvas && !this.isDrawing) context.arc(this.circle.x, this.circle.y, this.circle.r, 0, 7);
+    else if (this.canvas.matches(":focus-visible") && !this.isDrawing) context.arc(this.circle.x, this.circle.y, this.circle.r, 0, 7);
     context.stroke();
   }
 
