@@ -114,6 +114,11 @@ def class_tiles(session: Session, label: int, *, order: str, offset: int) -> dic
     result, seen = session.live.current, session.state.n
     numbers = numbers_in_class(session, result, label, order=order)
     tiles = [tile(session, number, result) for number in numbers[offset : offset + N_SHOWN]]
+    if order == "suspects" and result is not None:
+        columns = current_columns(result, session.state)
+        for one in tiles:
+            row = int(result.place[one["number"]])
+            one["others"] = int(columns[int(neighbor_votes(result)[row].argmax())])
     return {"total": len(numbers), "offset": offset, "pictures": tiles, "seen": seen}
 
 

@@ -118,6 +118,9 @@ export class ClassesView extends Browser {
     if (!content || !this.isShown) return;
     if (this.offset && !content.pictures.length) { this.offset = 0; await this.load(); return; }
     this.more.hidden = this.offset + content.pictures.length >= content.total;
+    for (const picture of content.pictures) {
+      if (picture.others !== undefined) picture.text = `similar ones: ${this.app.nameOf(picture.others)}`;
+    }
     this.fill(content);
   }
 }
