@@ -1,7 +1,7 @@
 """`answers.jsonl`: every answer of a person, appended and flushed to disk before it is acknowledged.
 
 A line is a JSON object with a sequence number and a checksum of itself. Behind the object stands a space, in the last
-line a tab: a file that was cut at the end of a line lacks the tab. A last line that a crash cut short is dropped; a line
+line a tab: a file that was cut at the end of a line lacks the tab. A last line that a crash cut short is dropped; one
 that was altered, or is missing in between or at the end, is noticed and noted, and all others count. Journals of older
 versions have no such marks; they are read, and marked from then on.
 """
