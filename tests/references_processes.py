@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet, balanced_split, hide_labels
-from laplacenet.graph import GraphConfig
+from laplacenet.graph import GraphConfig, Neighbors, nearest_neighbors, pseudo_label
+from laplacenet.graph.search import half_ivf_neighbors, ivf_neighbors
+from laplacenet.graph.search.half import half_neighbors
 from laplacenet.models import Network, build_model
 from laplacenet.models.norm import BatchNorm1d, NormActivation
 from laplacenet.runtime import InputError, LostProcessError, current_group, end_group, start_group
@@ -140,6 +142,31 @@ def pseudo_labels() -> Tensor:
     return method.plan_epoch(9, STEPS - 4, learner=learner, inputs=run.inputs).tables["targets"]
 
 
+def searched() -> dict[str, Tensor]:
+    """Similarities of the neighbors that each kind of search finds, and the labels of all points."""
+    group = current_group()
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(5, 16))
+    X = torch.nn.functional.normalize(torch.from_numpy(centers[np.arange(4500) % 5] + rng.normal(size=(4500, 16))))
+    single = X.float()
+    found = {
+        "double": nearest_neighbors(X, k=10, group=group),
+        "single": nearest_neighbors(single, k=10, group=group),
+        "lists": ivf_neighbors(single, k=10, group=group),
+        "lists of a GPU": half_ivf_neighbors(single, k=10, group=group),
+    }
+    similarities, indices = half_neighbors(single[:700], 10, group)
+    found["half"] = Neighbors(indices, similarities)
+    labels = torch.where(torch.arange(4500) < 50, torch.arange(4500) % 5, -1)
+    spread = pseudo_label(single, labels, GraphConfig(k=10), group=group)
+    return {
+        **{name: neighbors.similarities for name, neighbors in found.items()},
+        **{f"{name}: named": (X[n.indices] * X[: len(n.indices), None]).sum(2) for name, n in found.items()},
+        "labels": spread.labels,
+        "scores": spread.scores,
+    }
+
+
 def normalized(x: Tensor, weights: Tensor) -> dict[str, Tensor]:
     """A whole batch, or this process's rows of it, through a norm: outputs, gradients and running statistics."""
     group = current_group()
@@ -200,6 +227,7 @@ def main(folder: Path, n_steps: int) -> None:
         "trajectory": trajectory(folder / f"checkpoint-{group.size}", n_steps),
         "gradients": one_step_gradients(),
         "labels": pseudo_labels(),
+        "searched": searched(),
         "norm": normalized(*norm_inputs()),
         "gathered": group.gather(torch.full((group.rank + 1,), group.rank)),
         "error": error_of_first(),

@@ -27,9 +27,8 @@ def computed_by(n: int, folder: Path, n_steps: int = shared.STEPS) -> list[dict[
     """The results of every process of n."""
     script = str(Path(shared.__file__).resolve())
     processes = shared.start_processes(n, [script, str(folder), str(n_steps)], folder=folder)
-    for process in processes:
-        _, errors = process.communicate(timeout=DEADLINE_S)
-        assert process.returncode == 0, errors
+    for code, _, errors in finished(processes):
+        assert code == 0, errors
     return [torch.load(folder / f"results-{n}-{rank}.pt") for rank in range(n)]
 
 
@@ -93,6 +92,13 @@ def test_pseudo_labels_are_identical(by_two: list[dict[str, Any]]) -> None:
     expected = shared.pseudo_labels()
     assert len(torch.unique(expected)) == 3
     assert all(torch.equal(expected, results["labels"]) for results in by_two)
+
+
+def test_a_shared_search_finds_the_neighbors_and_labels_of_one_process(by_two: list[dict[str, Any]]) -> None:
+    expected = shared.searched()
+    for results in by_two:
+        assert farthest(expected, results["searched"]) < 1e-5
+        assert torch.equal(expected["labels"], results["searched"]["labels"])
 
 
 def test_batch_norm_by_the_statistics_of_all(by_two: list[dict[str, Any]]) -> None:

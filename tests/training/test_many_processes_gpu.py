@@ -79,9 +79,13 @@ def test_nccl_with_one_process_makes_a_step_at_most_two_percent_slower(one_proce
 def by_two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("two-on-a-gpu")
     processes = shared.start_processes(2, [str(Path(on_gpu.__file__).resolve()), str(folder)], folder=folder)
-    for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
+    finally:
+        for process in processes:
+            process.kill()
     return [torch.load(folder / f"results-{rank}.pt") for rank in range(2)]
 
 
