@@ -1,22 +1,28 @@
 """A comparison of methods: what it runs in which order, how it resumes, and what it refuses."""
 
+import contextlib
 import json
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
-from laplacenet.experiments.compare import ComparedRun, Comparison, Result, Tuning, Workbench, split_name, with_held_out
+from laplacenet.cli.comparing import why_not
+from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench, split_name, with_held_out
+from laplacenet.experiments.finished_runs import Curve, FinishedRun, curve_of, read_finished_run
 from laplacenet.experiments.presets import digits
 from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import prepare
 from laplacenet.reports.comparison import draw_comparison, markdown_table
 from laplacenet.runtime import InputError, NullMonitor
-from laplacenet.training import Execution, TrainConfig
+from laplacenet.training import Execution, ImageViews, TrainConfig
 
 CPU = Execution(torch.device("cpu"))
 SHORT = TrainConfig(steps=4, batch_size=24, labeled_batch_size=8, lr=0.05)
@@ -131,8 +137,7 @@ def test_time_in_a_curve_is_that_of_training_alone() -> None:
         unknown = dict.fromkeys(("pseudo_label_accuracy", "is_converged", "n_iterations", "n_unreachable", "recall"))
         return EpochRecord(0, "", step, 10, True, 0.0, 0.0, error, **numbers, **unknown)  # type: ignore[arg-type]
 
-    result = Result(ComparedRun("fixmatch", 0), BASE, (epoch(10, 0.5), epoch(20, 0.25)), None)
-    assert result.curve == [(10, 6.25, 0.5), (20, 12.5, 0.25)]
+    assert curve_of([epoch(10, 0.5), epoch(20, 0.25)]) == ((10, 6.25, 0.5), (20, 12.5, 0.25))
 
 
 def test_the_command_stops_with_code_3_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +155,130 @@ def test_the_command_stops_with_code_3_and_goes_on(tmp_path: Path, monkeypatch: 
     assert record.keys() >= {"commit", "command", "libraries", "hardware", "date", "comparison", "tuning"}
     assert (tmp_path / "out" / "comparison.png").is_file()
     assert "fixmatch" in (tmp_path / "out" / "comparison.md").read_text()
+
+
+def finished(run: ComparedRun, *, wall_s: float = 1.0, curve: Curve = ()) -> FinishedRun:
+    assert run.lr is not None
+    experiment = replace(BASE, train=replace(SHORT, lr=run.lr))
+    return FinishedRun(run, experiment, None, curve, wall_s, {"commit": "abc"})
+
+
+def test_a_finished_run_is_read_back_as_it_was_written() -> None:
+    run = finished(ComparedRun("fixmatch", 3, BASE.train.lr), curve=((10, 1.5, None), (20, 3.0, 0.25)))
+    assert read_finished_run(json.loads(json.dumps(run.to_json())), source="here") == run
+    with pytest.raises(InputError, match="here: not a finished run"):
+        read_finished_run({"method": "fixmatch"}, source="here")
+
+
+def test_no_run_is_begun_that_would_not_end_within_the_limit(tmp_path: Path) -> None:
+    tuning = Tuning(for_s=60.0, rates=(0.01, 0.1), held_out=10)
+    bench = Workbench(comparison(tuning=tuning, for_s=300.0), tmp_path / "out", CPU)
+    bench.open()
+    run = bench.next_run()
+    assert run is not None
+    assert bench.expected_s(run) == pytest.approx(66 + 10)
+    assert "needs about 1 min 16 s, and 1 min 10 s are left" in why_not(bench, run, left_s=70.0)
+    assert why_not(bench, run, left_s=80.0) == why_not(bench, run, left_s=None) == ""
+    assert why_not(bench, run, left_s=-1.0) == "time is up"
+    record = {"comparison": bench.identity, "tuning": [finished(run, wall_s=62.0).to_json()], "runs": []}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    bench.open(tmp_path / "record.json")
+    following = bench.next_run()
+    assert following is not None
+    assert following.lr == 0.1
+    assert bench.expected_s(following) == pytest.approx(62 + 10)
+    (bench.folder / "step-times").mkdir()
+    (bench.folder / "step-times" / "supervised.json").touch()
+    assert bench.expected_s(following) == pytest.approx(62)
+    assert bench.expected_s(ComparedRun("supervised", 0)) == pytest.approx(330)
+
+
+def test_by_steps_a_method_is_expected_to_take_as_long_as_before(tmp_path: Path) -> None:
+    bench = Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU)
+    bench.open()
+    assert bench.expected_s(ComparedRun("fixmatch", 0)) == 0
+    runs = [finished(ComparedRun("supervised", 0, 0.1), wall_s=7.0)]
+    record = {"comparison": bench.identity, "tuning": [], "runs": [run.to_json() for run in runs]}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    bench.open(tmp_path / "record.json")
+    assert [bench.expected_s(ComparedRun(method, 1)) for method in ("supervised", "fixmatch")] == [7.0, 7.0]
+
+
+def test_a_record_alone_lets_another_machine_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the record is carried over, and the paths there are others."""
+    rows = {"20/00": np.arange(20), "20/01": np.arange(20, 40)}
+    words = ["compare", "digits", "--methods", "supervised,fixmatch", "--tune", "0.001s", "--rates", "0.01,0.1"]
+    words += ["--held-out", "5", "--for", "0.001s", "--seeds", "2", "--finalists", "1", "--split-key", "20/{split:02d}"]
+    words += ["--labels", "splits.npz", "--out", "out", "--record", "records/equal.json", "--device", "cpu"]
+    monkeypatch.setattr("laplacenet.experiments.step_times.MEASURED_S", 0.01)
+    claim, n_claims = Workbench.claim, iter(range(100))
+
+    @contextlib.contextmanager
+    def interrupted_claim(bench: Workbench) -> Iterator[ComparedRun | None]:
+        with claim(bench) as run:
+            yield run if next(n_claims) < 3 else None
+
+    for machine in ("first", "second"):
+        (tmp_path / machine / "records").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / machine)
+        np.savez("splits.npz", **rows)
+        if machine == "first":
+            monkeypatch.setattr(Workbench, "claim", interrupted_claim)
+        else:
+            monkeypatch.setattr(Workbench, "claim", claim)
+            shutil.copy(tmp_path / "first" / "records" / "equal.json", "records")
+        answer = CliRunner().invoke(app, words)
+        assert answer.exit_code == 0, answer.output
+    paths = [tmp_path / name / "records" / "equal.json" for name in ("first", "second")]
+    before, after = (json.loads(path.read_text()) for path in paths)
+    assert len(before["tuning"]) == 3
+    assert after["tuning"][:3] == before["tuning"]
+    assert len(after["tuning"]) == 4
+    assert [run["seed"] for run in after["runs"]] == [0, 0, 1]
+    assert {run["split_key"] for run in after["runs"]} == {"20/00", "20/01"}
+    for run in [*after["tuning"], *after["runs"]]:
+        assert run["origin"].keys() >= {"commit", "date", "hardware", "libraries"}
+        assert run["wall_s"] > 0
+    assert str(tmp_path) not in json.dumps(after)
+
+
+def test_a_record_of_another_comparison_is_refused(tmp_path: Path) -> None:
+    other = Workbench(comparison(seeds=(5,)), tmp_path / "other", CPU)
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": other.identity}))
+    with pytest.raises(InputError, match="holds a comparison with another seeds; choose another --record"):
+        Workbench(comparison(), tmp_path / "out", CPU).open(tmp_path / "record.json")
+
+
+def test_processes_in_one_folder_take_different_runs(tmp_path: Path) -> None:
+    first, second = (Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU) for _ in range(2))
+    first.open()
+    second.open()
+    with first.claim() as run, second.claim() as other:
+        assert run is not None
+        assert other is not None
+        assert (run.name, other.name) == ("runs/supervised-seed-0", "runs/fixmatch-seed-0")
+    with second.claim() as run:
+        assert run is not None
+        assert run.name == "runs/supervised-seed-0"
+
+
+def test_each_method_has_the_views_of_its_own_settings(tmp_path: Path) -> None:
+    bench = Workbench(comparison(settings=("fixmatch:augment.pad=0",)), tmp_path / "out", CPU)
+    views = [bench.task(ComparedRun(method, 0)).views for method in bench.comparison.methods]
+    assert [view.config.pad for view in views if isinstance(view, ImageViews)] == [None, 0]
+
+
+def test_the_last_network_is_judged_by_its_test_error_alone(tmp_path: Path) -> None:
+    """Invariances take a pass over all images each, which a run of a minute would feel."""
+    bench = Workbench(comparison(), tmp_path / "out", CPU)
+    bench.open()
+    run = ComparedRun("supervised", 0)
+    for _ in bench.epochs(run, bench.task(run), NullMonitor()):
+        pass
+    outcome = bench.result(run).outcome
+    assert outcome is not None
+    assert outcome.test_error is not None
+    assert outcome.train_invariance is outcome.test_invariance is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="SECTIONS",
-            help="Some of steps,views,labels,propagation,search,graph,stream,epochs,scale.  [default: all but scale]",
+            help="Some of steps,views,labels,propagation,search,graph,stream,epochs,methods,loop,scale."
+            "  [default: all but scale]",
         ),
     ] = None,
     sizes: Annotated[
@@ -29,7 +30,8 @@ def bench(
     compile_loss: Compile = False,
 ) -> None:
     """Measure the training step, the views, the pseudo-label pass and the graph at scale, each beside alternatives, and
-    the time of an epoch of each of the paper's variants (Table IX).
+    the time of an epoch of each of the paper's variants (Table IX); every method's step beside its own bare passes, and
+    FixMatch beside a plain PyTorch loop.
 
     No data is needed. The record is written after every measurement, so an interrupted benchmark keeps what it has.
     `laplacenet report` turns the records in results/bench into Markdown tables.
@@ -38,6 +40,7 @@ def bench(
     Examples:
       laplacenet bench --quick
       laplacenet bench --only graph --sizes 10000,100000
+      laplacenet bench --only methods,loop
       laplacenet bench --only scale --sizes 10000000
     """
     from laplacenet.cli.measuring import chosen_settings, measure, show

@@ -1,6 +1,7 @@
 """What `laplacenet compare` does: from its options to a comparison, and one run after another in the time there is."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
-from laplacenet.cli.wording import percent
+from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import InputError, RunFolder, provenance, write_json, write_whole
 from laplacenet.training import METHODS
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
 TIME_IS_UP = 3  # the exit code: resumable
@@ -23,26 +25,26 @@ TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
 @dataclass(frozen=True)
 class Request:
-    """The options that say what is compared."""
+    """The options that say what is compared; times are in seconds."""
 
     methods: str
-    for_s: float | None
+    run_time: float | None
     steps: int | None
-    n_seeds: int
-    tune_s: float | None
+    seeds: int
+    tune: float | None
     rates: str | None
     held_out: int | None
     finalists: int | None
-    settings: tuple[str, ...]
+    settings: Sequence[str] | None
     split_key: str | None
     preset: str | None
 
 
 def chosen_comparison(base: Experiment, request: Request) -> Comparison:
-    if (request.for_s is None) == (request.steps is None):
+    if (request.run_time is None) == (request.steps is None):
         raise InputError("give either --for TIME or --steps N: equal minutes or equal steps")
-    if request.n_seeds < 1:
-        raise InputError(f"--seeds {request.n_seeds}: give at least one")
+    if request.seeds < 1:
+        raise InputError(f"--seeds {request.seeds}: give at least one")
     if request.split_key is not None and base.data.split_file is None:
         raise InputError(f"--split-key {request.split_key} names an entry of a split file; give the file with --labels")
     if request.steps is not None:
@@ -50,13 +52,13 @@ def chosen_comparison(base: Experiment, request: Request) -> Comparison:
     return Comparison(
         base=base,
         methods=chosen_methods(request.methods),
-        for_s=request.for_s,
-        seeds=tuple(range(base.seed, base.seed + request.n_seeds)),
+        for_s=request.run_time,
+        seeds=tuple(range(base.seed, base.seed + request.seeds)),
         tuning=chosen_tuning(request),
         finalists=request.finalists,
-        settings=request.settings,
+        settings=tuple(request.settings or ()),
         split_key=request.split_key,
-        preset=request.preset,
+        preset=request.preset if request.preset in METHOD_PRESETS else None,
     )
 
 
@@ -65,9 +67,9 @@ def chosen_methods(text: str) -> tuple[str, ...]:
 
 
 def chosen_tuning(request: Request) -> Tuning | None:
-    parts = {"--tune": request.tune_s, "--rates": request.rates, "--held-out": request.held_out}
+    parts = {"--tune": request.tune, "--rates": request.rates, "--held-out": request.held_out}
     missing = [option for option, value in parts.items() if value is None]
-    if request.tune_s is None or request.rates is None or request.held_out is None:
+    if request.tune is None or request.rates is None or request.held_out is None:
         if len(missing) < len(parts):
             raise InputError(f"tuning needs --tune, --rates and --held-out; {' and '.join(missing)} not given")
         return None
@@ -75,27 +77,49 @@ def chosen_tuning(request: Request) -> Tuning | None:
         rates = tuple(float(rate) for rate in request.rates.split(","))
     except ValueError as error:
         raise InputError(f"--rates {request.rates}: give numbers, such as 0.01,0.03,0.1") from error
-    return Tuning(request.tune_s, rates, request.held_out)
+    return Tuning(request.tune, rates, request.held_out)
 
 
 def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
-    """One run after another; the table, picture and record are written anew after each of them."""
+    """One run after another; the record is written anew after each of them, the table and the picture at the end.
+
+    With a limit no run is begun that is not expected to end within it.
+    """
     ends_at = None if limit_s is None else time.monotonic() + limit_s
-    bench.open()
-    first = bench.comparison.experiment(bench.comparison.methods[0], bench.comparison.seeds[0])
-    read_task(first, download=download)  # said while it lasts; data that cannot be read is refused before any run
-    while (run := bench.next_run()) is not None:
-        left_s = None if ends_at is None else ends_at - time.monotonic()
-        if left_s is not None and left_s <= 0:
-            break
-        _work_on(bench, run, limit_s=left_s)
-        if not run.is_tuning:
-            write_reports(bench, record)
+    bench.open(record)
+    seed = bench.comparison.seeds[0]
+    first = bench.comparison.experiment(bench.comparison.methods[0], seed)
+    bench.tasks[seed] = read_task(first, download=download)  # data that cannot be read is refused before any run
+    stopped = ""
+    while not stopped:
+        with bench.claim() as run:
+            if run is None:
+                break
+            left_s = None if ends_at is None else ends_at - time.monotonic()
+            stopped = why_not(bench, run, left_s=left_s)
+            if not stopped:
+                _work_on(bench, run, limit_s=left_s)
+                write_record(bench, record)
     write_reports(bench, record)
     show_table(bench)
-    if run is not None:
-        typer.echo("time is up; give the same command again to go on", err=True)
+    n_left = len(bench.due_runs())
+    if stopped:
+        typer.echo(f"{stopped}; give the same command again to go on", err=True)
         raise typer.Exit(TIME_IS_UP)
+    if n_left:
+        typer.echo(f"other processes are still at work on {n_left} runs; the last to end completes the table", err=True)
+
+
+def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
+    """Why the run is not begun; nothing if there is time for it."""
+    if left_s is None:
+        return ""
+    needed_s = bench.expected_s(run)
+    if left_s <= 0:
+        return "time is up"
+    if left_s < needed_s:
+        return f"time is up: {run.name} needs about {duration(needed_s)}, and {duration(left_s)} are left of --limit"
+    return ""
 
 
 def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
@@ -119,17 +143,25 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
         raise typer.Exit(interruption.exit_code)
 
 
+def write_record(bench: Workbench, record: Path | None) -> None:
+    """Of all processes that work in the folder one writes at a time."""
+    path = record or bench.folder / RECORD
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with bench.lock("reports"):
+        content = comparison_record(bench.identity, bench.tuning_results(), bench.results())
+        write_json(path, provenance(bench.execution.device) | content)
+
+
 def write_reports(bench: Workbench, record: Path | None) -> None:
+    write_record(bench, record)
     results = bench.results()
     if not results:
         return
-    tuning = [bench.result(run) for run in bench.tuning_runs if bench.is_done(run)]
     n_labeled = next((result.outcome.n_labeled for result in results if result.outcome is not None), None)
     title = bench.comparison.base.name + ("" if n_labeled is None else f", {n_labeled} labels")
-    content = provenance(bench.execution.device) | comparison_record(bench.comparison, tuning, results)
-    draw_comparison(results, bench.folder / PICTURE, title=title)
-    write_whole(bench.folder / TABLE, markdown_table(results).encode())
-    write_json(record or bench.folder / RECORD, content)
+    with bench.lock("reports"):
+        draw_comparison(results, bench.folder / PICTURE, title=title)
+        write_whole(bench.folder / TABLE, markdown_table(results).encode())
 
 
 def show_table(bench: Workbench) -> None:

@@ -8,13 +8,14 @@ from rich.console import Console
 
 from laplacenet.cli.progress import Display, print_line, reading, warn
 from laplacenet.cli.wording import duration
-from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.session import Progress
+from laplacenet.labeling.stages import StageEpoch
 from laplacenet.runtime import Monitor
 
 TITLES = {
     "estimate": "training, some labels held out",
     "suspects": "looking for wrong labels",
+    "fold": "training beside the features, some labels held out",
     "final": "training on all labels",
     "vote": "training another network to vote",
 }

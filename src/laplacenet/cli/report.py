@@ -5,10 +5,13 @@ from typing import Annotated
 
 import typer
 
+from laplacenet.cli.options import existing, written_run
+
 
 def report(
     run: Annotated[
-        Path | None, typer.Argument(help="The folder of a run; or one that holds records, as --results.")
+        Path | None,
+        typer.Argument(callback=existing, help="The folder of a run; or one that holds records, as --results."),
     ] = None,
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),
@@ -44,7 +47,7 @@ def page_of(run: Path) -> Path:
     from laplacenet.reports.labeling_page import write_labeling_page
     from laplacenet.runtime import InputError, RunFolder
 
-    folder = RunFolder.open(run)
+    folder = RunFolder.open(written_run(run))
     if folder.has(SUMMARY):
         return write_labeling_page(run)
     records = read_epochs(folder)

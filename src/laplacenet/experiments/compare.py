@@ -1,33 +1,47 @@
 """Methods side by side on the same data, labels and network: equal minutes or equal steps, the same tuning for each.
 
-A comparison is a list of runs in one folder. What to run next follows from what is recorded there, so the same command
-goes on where it stopped.
+A comparison is a list of runs in one folder. What to run next follows from what is finished there, so the same command
+goes on where it stopped, and several processes can share the runs among themselves.
 """
 
+import contextlib
 import dataclasses
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import filelock
 import torch
 
 from laplacenet.data import Dataset, ImageSet
 from laplacenet.experiments.experiment import Experiment, with_method
+from laplacenet.experiments.finished_runs import (
+    ComparedRun,
+    FinishedRun,
+    curve_of,
+    read_finished_run,
+    without_paths,
+)
 from laplacenet.experiments.notation import override, to_json
 from laplacenet.experiments.presets import with_method_preset
-from laplacenet.experiments.run import read_experiment, resume_run, start_run
+from laplacenet.experiments.run import resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, Outcome, read_epochs, read_outcome
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
-from laplacenet.experiments.task import Task, prepare
-from laplacenet.runtime import InputError, Monitor, RunFolder, read_json, stream, write_json
+from laplacenet.experiments.task import Task, prepare, views_of
+from laplacenet.runtime import InputError, Monitor, RunFolder, provenance, read_json, stream, write_json
 from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.files import TEMPORARY
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import Execution, method_class
 from laplacenet.training.guards import DivergedError
 
 STATE = "comparison.json"
+FINISHED, STEP_TIMES, CLAIMS = "finished", "step-times", "claims"
+OWN_NAMES = (STATE, FINISHED, STEP_TIMES, CLAIMS)
+ALLOWANCE = 1.1  # how much longer than its training time a run takes, before there is one to go by
+MEASURING_S = 10.0  # the time of measuring a method's steps
 MEASURED_WITH_STEPS = 10**6  # as if for a long run: its supervised start is then not cut
 
 
@@ -90,87 +104,102 @@ class Comparison:
         return override(replace(experiment, name=f"{self.base.name}-{method}"), [*shared, *own])
 
 
-@dataclass(frozen=True)
-class ComparedRun:
-    """One run of a comparison and where it lies below its folder; in tuning it is judged on held-out labels."""
-
-    method: str
-    seed: int
-    lr: float | None = None
-    is_tuning: bool = False
-
-    @property
-    def name(self) -> str:
-        method = self.method.replace(":", ".")
-        return f"tuning/{method}-{self.lr:g}" if self.is_tuning else f"runs/{method}-seed-{self.seed}"
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a run: its outcome and epochs; or that it diverged."""
-
-    run: ComparedRun
-    experiment: Experiment
-    epochs: tuple[EpochRecord, ...]
-    outcome: Outcome | None
-
-    @property
-    def error(self) -> float:
-        """One that diverged is as wrong as can be."""
-        return 1.0 if self.outcome is None or self.outcome.test_error is None else self.outcome.test_error
-
-    @property
-    def train_s(self) -> float:
-        return self.curve[-1][1] if self.curve else 0.0
-
-    @cached_property
-    def curve(self) -> list[tuple[int, float, float | None]]:
-        """Step, seconds of training (label passes and capture with it, tests and checkpoints not), test error."""
-        seconds, points = 0.0, []
-        for epoch in self.epochs:
-            seconds += epoch.n_steps * epoch.step_s + epoch.label_s + epoch.compile_s
-            points.append((epoch.step, seconds, epoch.test_error))
-        return points
-
-
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """A comparison in its folder."""
+    """A comparison in its folder.
+
+    Several processes may work in one folder at once: each claims the runs that it makes. `tasks` keeps the data of the
+    seed that is being run.
+    """
 
     comparison: Comparison
     folder: Path
     execution: Execution
+    tasks: dict[int, Task] = field(default_factory=dict)
 
-    def open(self) -> None:
-        """Begin, or go on with the same comparison; another one's folder is refused."""
-        identity = to_json(self.comparison)
+    def open(self, record: Path | None = None) -> None:
+        """Begin, or go on with the same comparison; another one's folder is refused.
+
+        The runs that a `record` of the same comparison holds count as finished: it may come from another machine.
+        """
         if not (self.folder / STATE).is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            if any(self.folder.iterdir()):
+            if any(entry.name.removesuffix(TEMPORARY) not in OWN_NAMES for entry in self.folder.iterdir()):
                 raise InputError(f"{self.folder}: holds something else; choose another --out")
-            write_json(self.folder / STATE, {"comparison": identity, "step_times": {}, "diverged": []})
-        known = self.state["comparison"]
-        changed = [key for key in identity if known.get(key) != identity[key]]
-        if changed:
-            raise InputError(
-                f"{self.folder}: holds a comparison with another {', '.join(changed)}; choose another --out"
-            )
+            with self.lock("opening"):
+                write_json(self.folder / STATE, {"comparison": self.identity})
+        self._refuse_other(read_json(self.folder / STATE), source=self.folder, option="--out")
+        (self.folder / FINISHED).mkdir(exist_ok=True)
+        if record is not None and record.is_file():
+            with self.lock("opening"):
+                self._take_over(record)
 
     @property
-    def state(self) -> dict[str, Any]:
-        state: dict[str, Any] = read_json(self.folder / STATE)
-        return state
+    def identity(self) -> dict[str, Any]:
+        """The comparison as JSON, the same on every machine."""
+        identity: dict[str, Any] = to_json(replace(self.comparison, base=without_paths(self.comparison.base)))
+        return identity
+
+    def _refuse_other(self, content: Any, *, source: Path, option: str) -> None:
+        known = content.get("comparison") if isinstance(content, dict) else None
+        if not isinstance(known, dict):
+            raise InputError(f"{source}: holds no comparison; choose another {option}")
+        changed = [key for key, value in self.identity.items() if known.get(key) != value]
+        if changed:
+            raise InputError(f"{source}: holds a comparison with another {', '.join(changed)}; choose another {option}")
+
+    def _take_over(self, record: Path) -> None:
+        content = read_json(record)
+        self._refuse_other(content, source=record, option="--record")
+        for entry in [*content.get("tuning", []), *content.get("runs", [])]:
+            finished = read_finished_run(entry, source=str(record))
+            if not self.is_done(finished.run):
+                write_json(self._finished(finished.run), finished.to_json())
+
+    def due_runs(self) -> list[ComparedRun]:
+        """What is left of the first stage that is not finished."""
+        stages = ([run for run in stage if not self.is_done(run)] for stage in self._stages())
+        return next((left for left in stages if left), [])
+
+    def _stages(self) -> Iterator[list[ComparedRun]]:
+        """Tuning, then the first seed of every method, then the other seeds; each stage may depend on the one before.
+
+        Without finalists all seeds are one stage.
+        """
+        methods, seeds = self.comparison.methods, self.comparison.seeds
+        yield self.tuning_runs
+        if self.comparison.finalists is None:
+            yield [run for seed in seeds for run in self._runs(seed, methods)]
+            return
+        yield self._runs(seeds[0], methods)
+        finalists = self.ranking()[: self.comparison.finalists]
+        yield [run for seed in seeds[1:] for run in self._runs(seed, finalists)]
 
     def next_run(self) -> ComparedRun | None:
-        """Tuning, then the first seed of every method, then the other seeds; None when all is done."""
-        comparison = self.comparison
-        first, *later = comparison.seeds
-        todo = [run for run in self.tuning_runs if not self.is_done(run)]
-        todo = todo or [run for run in self._runs(first, comparison.methods) if not self.is_done(run)]
-        if not todo:
-            finalists = self.ranking()[: comparison.finalists]
-            todo = [run for seed in later for run in self._runs(seed, finalists) if not self.is_done(run)]
-        return todo[0] if todo else None
+        """None when all is done."""
+        return next(iter(self.due_runs()), None)
+
+    @contextlib.contextmanager
+    def claim(self) -> Iterator[ComparedRun | None]:
+        """The first due run that no other process works on; None where there is none."""
+        for run in self.due_runs():
+            lock = self.lock(run.name.replace("/", "-"), timeout=0.0)
+            try:
+                lock.acquire()
+            except filelock.Timeout:
+                continue
+            try:
+                if not self.is_done(run):  # another process may have finished it since
+                    yield run
+                    return
+            finally:
+                lock.release()
+        yield None
+
+    def lock(self, name: str, *, timeout: float = -1.0) -> filelock.BaseFileLock:
+        """Held by one process at a time, and given up when the process ends."""
+        (self.folder / CLAIMS).mkdir(exist_ok=True)
+        return filelock.FileLock(self.folder / CLAIMS / f"{name}.lock", timeout=timeout)
 
     @property
     def tuning_runs(self) -> list[ComparedRun]:
@@ -191,25 +220,46 @@ class Workbench:
         results = [self.result(run) for run in self._runs(self.comparison.seeds[0], self.comparison.methods)]
         return [result.run.method for result in sorted(results, key=lambda result: result.error)]
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[FinishedRun]:
         """Of all finished runs but those of tuning."""
         runs = [ComparedRun(method, seed) for seed in self.comparison.seeds for method in self.comparison.methods]
         return [self.result(run) for run in runs if self.is_done(run)]
 
-    def is_done(self, run: ComparedRun) -> bool:
-        return (self.folder / run.name / FINAL).is_file() or run.name in self.state["diverged"]
+    def tuning_results(self) -> list[FinishedRun]:
+        return [self.result(run) for run in self.tuning_runs if self.is_done(run)]
 
-    def result(self, run: ComparedRun) -> Result:
-        folder = RunFolder.open(self.folder / run.name)
-        experiment = read_experiment(folder)
-        outcome = None if run.name in self.state["diverged"] else read_outcome(folder)
-        return Result(replace(run, lr=experiment.train.lr), experiment, tuple(read_epochs(folder)), outcome)
+    def is_done(self, run: ComparedRun) -> bool:
+        return self._finished(run).is_file()
+
+    def result(self, run: ComparedRun) -> FinishedRun:
+        path = self._finished(run)
+        return read_finished_run(read_json(path), source=str(path))
+
+    def _finished(self, run: ComparedRun) -> Path:
+        return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")
+
+    def expected_s(self, run: ComparedRun) -> float:
+        """How long the run will take from here on: as long as the longest of its kind so far.
+
+        Before there is one, its training time with an allowance for measuring, tests and saving; 0 where only the
+        number of steps is known.
+        """
+        known = self.tuning_results() if run.is_tuning else self.results()
+        own = [result.wall_s for result in known if result.run.method == run.method]
+        for_s = self.comparison.for_s
+        if run.is_tuning and self.comparison.tuning is not None:
+            for_s = self.comparison.tuning.for_s
+        if for_s is None:
+            return max(own or [result.wall_s for result in known], default=0.0)
+        measuring_s = 0.0 if self._step_times(run.method).is_file() else MEASURING_S
+        return measuring_s + max((result.wall_s for result in known), default=ALLOWANCE * for_s)
 
     def task(self, run: ComparedRun) -> Task:
         """With the rate and the steps that are due; measures the step time first where it is not known yet."""
-        comparison, seed = self.comparison, run.seed
-        experiment = comparison.experiment(run.method, seed)
-        task = replace(loaded(comparison.experiment(comparison.methods[0], seed)), experiment=experiment)
+        comparison = self.comparison
+        experiment = comparison.experiment(run.method, run.seed)
+        task = self.task_of_seed(run.seed)
+        task = replace(task, experiment=experiment, views=views_of(task.dataset.train, experiment))
         limit_s = comparison.for_s
         if run.is_tuning and comparison.tuning is not None:
             task, limit_s = with_held_out(task, comparison.tuning.held_out), comparison.tuning.for_s
@@ -218,27 +268,46 @@ class Workbench:
             train = replace(train, steps=self.step_times(run.method, task).steps_within(limit_s))
         return replace(task, experiment=replace(experiment, train=train))
 
+    def task_of_seed(self, seed: int) -> Task:
+        """The data of a seed, read once for all methods."""
+        if seed not in self.tasks:
+            self.tasks.clear()
+            self.tasks[seed] = prepare(self.comparison.experiment(self.comparison.methods[0], seed))
+        return self.tasks[seed]
+
     def step_times(self, method: str, task: Task) -> StepTimes:
-        state = self.state
-        if method not in state["step_times"]:
-            long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
-            times = measure_step_times(replace(task, experiment=long), self.execution)
-            state["step_times"][method] = dataclasses.asdict(times)
-            write_json(self.folder / STATE, state)
-        return decode(StepTimes, state["step_times"][method], source=str(self.folder / STATE))
+        """Measured once on each machine."""
+        path = self._step_times(method)
+        path.parent.mkdir(exist_ok=True)
+        with self.lock(f"{STEP_TIMES}-{path.stem}"):
+            if not path.is_file():
+                long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
+                times = measure_step_times(replace(task, experiment=long), self.execution)
+                write_json(path, dataclasses.asdict(times))
+        return decode(StepTimes, read_json(path), source=str(path))
+
+    def _step_times(self, method: str) -> Path:
+        return self.folder / STEP_TIMES / f"{method.replace(':', '.')}.json"
 
     def epochs(self, run: ComparedRun, task: Task, monitor: Monitor) -> Iterator[EpochRecord]:
-        """Start the run or go on with it; one that diverges is noted and ends."""
-        folder = RunFolder(self.folder / run.name)
+        """Start the run or go on with it, and keep what became of it; one that diverges ends."""
+        folder, started_at = RunFolder(self.folder / run.name), time.perf_counter()
         is_begun = (folder.path / EXPERIMENT).is_file()
         go = resume_run if is_begun else start_run
         if not is_begun:
             folder = RunFolder.create(folder.path)
         try:
-            yield from go(task, folder, execution=self.execution, monitor=monitor)
+            yield from go(task, folder, execution=self.execution, monitor=monitor, asked=("test_error",))
         except DivergedError:
-            state = self.state
-            write_json(self.folder / STATE, state | {"diverged": [*state["diverged"], run.name]})
+            self._finish(run, task, None, wall_s=time.perf_counter() - started_at)
+        if not self.is_done(run) and folder.has(FINAL):
+            self._finish(run, task, read_outcome(folder), wall_s=time.perf_counter() - started_at)
+
+    def _finish(self, run: ComparedRun, task: Task, outcome: Outcome | None, *, wall_s: float) -> None:
+        origin = provenance(self.execution.device)
+        curve = curve_of(read_epochs(RunFolder.open(self.folder / run.name)))
+        finished = FinishedRun(run, task.experiment, outcome, curve, wall_s, origin)
+        write_json(self._finished(run), finished.to_json())
 
 
 def split_name(template: str, split: int) -> str:
@@ -247,12 +316,6 @@ def split_name(template: str, split: int) -> str:
         return template.format(split=split)
     except (KeyError, IndexError, ValueError) as error:
         raise InputError(f"--split-key {template}: write the number as {{split}} or {{split:02d}}") from error
-
-
-@lru_cache(maxsize=2)
-def loaded(experiment: Experiment) -> Task:
-    """The data of a seed, read once for all methods."""
-    return prepare(experiment)
 
 
 def with_held_out(task: Task, n: int) -> Task:
@@ -279,4 +342,4 @@ def with_held_out(task: Task, n: int) -> Task:
     return replace(task, dataset=dataset, given_labels=hidden, test_labels=given[rows])
 
 
-__all__ = ["ComparedRun", "Comparison", "PhaseTimes", "Result", "StepTimes", "Tuning", "Workbench"]
+__all__ = ["ComparedRun", "Comparison", "FinishedRun", "PhaseTimes", "StepTimes", "Tuning", "Workbench"]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,11 +51,17 @@ def run_experiment(
 
 
 def start_run(
-    task: Task, folder: RunFolder, *, execution: Execution, monitor: Monitor | None = None
+    task: Task,
+    folder: RunFolder,
+    *,
+    execution: Execution,
+    monitor: Monitor | None = None,
+    asked: Sequence[str] = ASKED_LAST,
 ) -> Iterator[EpochRecord]:
     """A fresh run: yields every epoch once it is recorded, and after the last step the folder holds the outcome.
 
-    The monitor hears of every step and may stop the run between two of them; it can then be resumed.
+    The monitor hears of every step and may stop the run between two of them; it can then be resumed. `asked` says by
+    which measures the last network is judged.
     """
     group = current_group()
 
@@ -65,15 +71,20 @@ def start_run(
         folder.write_sealed(PROVENANCE, session_origin(execution) | origin(task))
 
     with entered_by_first(folder.locked()):
-        started = TaskRun.make(task, folder, execution)
+        started = TaskRun.make(task, folder, execution, asked=asked)
         group.by_first(write_origin)
         start = started.session.begin()
-        group.by_first(lambda: folder.write(EXPERIMENT, to_json(task.experiment)))  # last: now it can be resumed
+        group.by_first(lambda: folder.write_experiment(to_json(task.experiment)))  # last: now it can be resumed
         yield from started.epochs(start, monitor or NullMonitor())
 
 
 def resume_run(
-    task: Task, folder: RunFolder, *, execution: Execution, monitor: Monitor | None = None
+    task: Task,
+    folder: RunFolder,
+    *,
+    execution: Execution,
+    monitor: Monitor | None = None,
+    asked: Sequence[str] = ASKED_LAST,
 ) -> Iterator[EpochRecord]:
     """The folder's run from its checkpoint on, as if it had never stopped; later records are dropped and made again.
 
@@ -88,7 +99,7 @@ def resume_run(
 
     with entered_by_first(folder.locked()):
         group.by_first(lambda: _refuse_finished(folder))
-        resumed = TaskRun.make(task, folder, execution)
+        resumed = TaskRun.make(task, folder, execution, asked=asked)
         group.by_first(folder.clear_leftovers)
         start = resumed.session.resume()
         group.by_first(write_origin)
@@ -148,7 +159,7 @@ def require_unchanged(task: Task, folder: RunFolder) -> None:
 
 def read_experiment(folder: RunFolder) -> Experiment:
     """The resolved experiment that the folder's run was made from."""
-    content = folder.read(EXPERIMENT)
+    content = folder.read_experiment()
     if isinstance(content, dict) and content.get("kind") == "labeling":
         raise InputError(
             f"{folder.path}: is a run of label; go on with it by laplacenet label --resume {folder.path},"
@@ -189,9 +200,12 @@ class TaskRun:
     folder: RunFolder
     run: Run
     session: Session[EpochRecord]
+    asked: Sequence[str] = ASKED_LAST
 
     @classmethod
-    def make(cls, task: Task, folder: RunFolder, execution: Execution) -> "TaskRun":
+    def make(
+        cls, task: Task, folder: RunFolder, execution: Execution, *, asked: Sequence[str] = ASKED_LAST
+    ) -> "TaskRun":
         known = identity(task)
         if current_group().reduces:
             require_shared(task.method)
@@ -201,7 +215,7 @@ class TaskRun:
         def record(epoch: Epoch, times: Times) -> EpochRecord:
             return judged(task, epoch, times)
 
-        return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record))
+        return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         position = start
@@ -214,7 +228,7 @@ class TaskRun:
         """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
         save_model(self.folder.path, self.run.network, self.task.description)
         judge = Judge(self.task, self.run.inference)
-        found: dict[str, Any] = {name: getattr(judge, name) for name in ASKED_LAST if not monitor.should_stop}
-        if len(found) == len(ASKED_LAST):
+        found: dict[str, Any] = {name: getattr(judge, name) for name in self.asked if not monitor.should_stop}
+        if len(found) == len(self.asked):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))

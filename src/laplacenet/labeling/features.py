@@ -15,21 +15,17 @@ from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
 from laplacenet.data.walking import PictureFile
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
-from laplacenet.labeling.estimate import FEW, calibrate
+from laplacenet.labeling.estimate import FEW, calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
-from laplacenet.labeling.fold_estimate import estimate_by_folds, shares_to_count
-from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.outcome import Findings, labeling_of
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.outcome import LARGEST_SIDE, Findings, labeling_of, map_positions, save_gallery, shown_rows
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary, save_labeling, write_labels
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.folder import FolderReading, embed_folder
 from laplacenet.runtime import InputError, Monitor, RunFolder, TimeLimitError
-from laplacenet.training import Execution
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # pictures beyond which a fold takes seconds
@@ -158,21 +154,24 @@ def method(n_judged: int) -> str:
     )
 
 
-def run_on_features(
+def labels_of(job: Job, device: torch.device) -> FeatureLabels:
+    rows = job.collection.rows
+    assert isinstance(rows, VectorSet)
+    return label_features(rows.vectors, job.given, job.settings, class_names=job.class_names, device=device)
+
+
+def write_feature_labels(
     job: Job,
     folder: RunFolder,
     network: FeatureNetwork,
+    found: FeatureLabels,
     *,
     choices: tuple[str, ...],
-    execution: Execution,
     started_at: float,
 ) -> Labeling:
-    """`choices` are sentences for the page; `started_at` is by `time.monotonic`."""
-    rows, settings = job.collection.rows, job.settings
-    assert isinstance(rows, VectorSet)
-    found = label_features(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
+    """The labels, the model and all else that the run folder holds."""
     model = feature_model(job, found, network)
-    positions = map_positions(found.land.X.float().cpu(), seed=settings.seed)
+    positions = map_positions(found.land.X.float().cpu(), seed=job.settings.seed)
     summary = summary_of(job, found, choices)
     labeling = labeling_of(found.findings, summary, positions, names=job.collection.names, given=job.given)
     predicted = None
@@ -230,16 +229,14 @@ def summary_of(job: Job, found: FeatureLabels, choices: tuple[str, ...]) -> Summ
 
 def feature_choices(job: Job, network: FeatureNetwork) -> tuple[str, ...]:
     k = GuidedConfig().graph.k
-    is_limited = job.settings.time.limit_s is not None
     return (
         f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and makes"
-        f" {network.n_features} numbers of it; it is not trained.",
+        f" {network.n_features} numbers of it.",
         f"Logistic regression on the given labels says what each of the {len(job.collection)} pictures may show; a"
         f" graph lets it agree with the {k} most similar pictures.",
         "How frequent the classes are is estimated from the given labels and from what was found."
         if job.settings.prior == ESTIMATED
         else "Classes are expected to have the shares that were asked for.",
-        *(("The time limit (--for) is not used, since nothing is trained.",) if is_limited else ()),
     )
 
 

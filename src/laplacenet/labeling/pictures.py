@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from jaxtyping import Int64
 from torch import Tensor
 
-from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.label_pass import LabelPass
 from laplacenet.labeling.stage_plan import (
     ESTIMATE,
@@ -20,7 +19,15 @@ from laplacenet.labeling.stage_plan import (
     kind_of,
     number_of,
 )
-from laplacenet.labeling.stages import PASS, Deadline, LabelingContext, StageRun, finished_pass, planned_config
+from laplacenet.labeling.stages import (
+    PASS,
+    Deadline,
+    LabelingContext,
+    StageEpoch,
+    StageRun,
+    finished_pass,
+    planned_config,
+)
 from laplacenet.runtime import Monitor
 from laplacenet.training.checkpoint import checkpoint_step
 
@@ -84,10 +91,17 @@ class StageProgress:
 class PictureStages:
     """The stages of one labeling, one after another, each as long as the time left allows."""
 
-    def __init__(self, context: LabelingContext, *, step_s: float | None, ends_at: float | None) -> None:
+    def __init__(
+        self,
+        context: LabelingContext,
+        *,
+        step_s: float | None,
+        ends_at: float | None,
+        plan: StagePlan | None = None,
+    ) -> None:
         """`step_s` is None where the number of steps was asked for; `ends_at` where there is no time limit."""
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
-        self.plan = StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
+        self.plan = plan or StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
         self.is_vote_owed = self.are_done and all(map(self.is_done, self.votes))
         self.is_out_of_time = False
         self.overhead_s = 0.0

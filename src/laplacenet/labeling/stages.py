@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from laplacenet.data import ImageSet, data_hash
-from laplacenet.labeling.curves import StageEpoch
+from laplacenet.data import ChannelStatistics, ImageSet, data_hash
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
@@ -34,6 +33,38 @@ from laplacenet.training import (
 )
 from laplacenet.training.checkpoint import checkpoint_identity
 
+
+@dataclass(frozen=True)
+class StageEpoch:
+    """One epoch, or a piece of one.
+
+    `steps` are all of the stage's. `class_shares` are those of the pseudo-labels among rows without a label, None in an
+    epoch without pseudo-labels. `elapsed_s` counts the training of all stages so far.
+    """
+
+    stage: str
+    epoch: int
+    phase: str
+    step: int
+    steps: int
+    is_complete: bool
+    loss: float
+    lr: float
+    n_unreachable: int | None
+    is_converged: bool | None
+    class_shares: list[float] | None
+    elapsed_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_curves(folder: Path) -> list[dict[str, Any]]:
+    """The epochs of all stages in the order in which they were run; none where nothing was trained."""
+    return RunFolder(folder).epochs()
+
+
+STAGES = "stages"
 PLAN, PASS = "stage.json", "labels.safetensors"
 
 
@@ -74,11 +105,16 @@ class LabelingContext:
     @property
     def views(self) -> ImageViews:
         height, width = self.rows.images.shape[2:]
-        return ImageViews(self.job.settings.augment, self.rows.statistics, height=height, width=width)
+        return ImageViews(self.job.settings.augment, self.statistics, height=height, width=width)
+
+    @property
+    def statistics(self) -> ChannelStatistics:
+        """By which pictures are normalized: their own, or as a pretrained network expects."""
+        return self.job.settings.model.input_statistics(self.rows.statistics)
 
     def description(self, temperature: float = 1.0) -> ModelDescription:
         shape = tuple(self.rows.images.shape[1:])
-        return ModelDescription(self.job.settings.model, shape, self.job.class_names, self.rows.statistics, temperature)
+        return ModelDescription(self.job.settings.model, shape, self.job.class_names, self.statistics, temperature)
 
     def fresh_network(self, stage: str) -> Network:
         """Always the same for the same seed and stage; networks that are to vote should differ from the start.
@@ -91,7 +127,7 @@ class LabelingContext:
         return network
 
     def path(self, stage: str) -> Path:
-        return self.folder.path / "stages" / stage
+        return self.folder.path / STAGES / stage
 
 
 @dataclass(frozen=True, eq=False)

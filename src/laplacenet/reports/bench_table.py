@@ -7,6 +7,8 @@ from laplacenet.experiments.benchmark import (
     BenchRecord,
     EpochRow,
     GraphRow,
+    LoopRow,
+    MethodRow,
     Missing,
     PassRow,
     PropagationRow,
@@ -68,6 +70,10 @@ def row_line(row: Row, *, our_pass: PassRow | None, base: EpochRow | None) -> Ta
             return stream_line(row)
         case EpochRow():
             return epoch_line(row, base)
+        case MethodRow():
+            return method_line(row)
+        case LoopRow():
+            return loop_line(row)
 
 
 def step_line(row: StepRow) -> TableLine:
@@ -212,6 +218,27 @@ def epoch_line(row: EpochRow, base: EpochRow | None) -> TableLine:
                 f"labels {format_seconds(row.label_s)}",
             ]
         ),
+    )
+
+
+def method_line(row: MethodRow) -> TableLine:
+    return TableLine(
+        what=f"step of {row.method}, {row.model}, {row.labeled_batch_size} of {row.batch_size} labeled",
+        ours=milliseconds(row.step_ms),
+        beside=f"bare passes {milliseconds(row.bare_ms)}",
+        ratio=f"{row.ratio:.2f} of bare",
+        memory=gibibytes(row.peak_bytes),
+        remarks=joined([row.passes, f"medians of {row.n_steps}", f"{milliseconds(row.whole_ms)} with drawing"]),
+    )
+
+
+def loop_line(row: LoopRow) -> TableLine:
+    return TableLine(
+        what=f"{row.method}, {row.model}, {row.labeled_batch_size} + {row.unlabeled_batch_size} images",
+        ours=f"{row.ours_per_s:.1f} steps/s",
+        beside=f"plain PyTorch loop {row.plain_per_s:.1f} steps/s",
+        ratio=f"{row.ratio:.1f} × as fast",
+        remarks=f"{row.n_workers} workers with torchvision's RandAugment; means of {row.n_plain_steps} of its steps",
     )
 
 

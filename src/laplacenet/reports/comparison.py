@@ -7,27 +7,26 @@ from typing import Any
 import numpy as np
 
 from laplacenet.evaluation.spread import mean_and_std
-from laplacenet.experiments.compare import Comparison, Result
-from laplacenet.experiments.notation import to_json
+from laplacenet.experiments.finished_runs import FinishedRun
 from laplacenet.reports.style import bare, class_colors, new_figure, save
 
 COLUMNS = ("method", "learning rate", "steps", "training time", "runs", "test error")
 N_TIMES = 200
 
 
-def by_method(results: Sequence[Result]) -> dict[str, list[Result]]:
+def by_method(results: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
     """The best method first."""
-    found: dict[str, list[Result]] = {}
+    found: dict[str, list[FinishedRun]] = {}
     for result in results:
         found.setdefault(result.run.method, []).append(result)
     return dict(sorted(found.items(), key=lambda item: float(np.mean([result.error for result in item[1]]))))
 
 
-def table_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+def table_rows(results: Sequence[FinishedRun]) -> list[tuple[str, ...]]:
     return [(method, *_cells(own)) for method, own in by_method(results).items()]
 
 
-def _cells(results: Sequence[Result]) -> tuple[str, ...]:
+def _cells(results: Sequence[FinishedRun]) -> tuple[str, ...]:
     errors = [100 * result.error for result in results if result.outcome is not None]
     n_diverged = len(results) - len(errors)
     parts = [_spread(errors)] if errors else []
@@ -43,12 +42,12 @@ def _spread(percents: Sequence[float]) -> str:
     return f"{mean:.2f} %" if deviation is None else f"{mean:.2f} ± {deviation:.2f} %"
 
 
-def markdown_table(results: Sequence[Result]) -> str:
+def markdown_table(results: Sequence[FinishedRun]) -> str:
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *table_rows(results)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def draw_comparison(results: Sequence[Result], path: Path, *, title: str) -> None:
+def draw_comparison(results: Sequence[FinishedRun], path: Path, *, title: str) -> None:
     """The mean test error of each method over its training time, and the standard deviation where seeds allow one."""
     figure = new_figure(7.2, 4.6)
     axes = figure.subplots()
@@ -77,31 +76,17 @@ def draw_comparison(results: Sequence[Result], path: Path, *, title: str) -> Non
     save(figure, path)
 
 
-def _known(result: Result) -> tuple[np.ndarray, np.ndarray]:
+def _known(result: FinishedRun) -> tuple[np.ndarray, np.ndarray]:
     points = [(seconds, error) for _, seconds, error in result.curve if error is not None]
     return np.array([point[0] for point in points]), np.array([point[1] for point in points])
 
 
-def comparison_record(comparison: Comparison, tuning: Sequence[Result], results: Sequence[Result]) -> dict[str, Any]:
-    """Everything that was asked for and came out, with curves; the caller adds what produced it."""
+def comparison_record(
+    comparison: dict[str, Any], tuning: Sequence[FinishedRun], results: Sequence[FinishedRun]
+) -> dict[str, Any]:
+    """Everything that was asked for and came out, with curves and what produced each run."""
     return {
-        "comparison": to_json(comparison),
-        "tuning": [_run_record(result) for result in tuning],
-        "runs": [_run_record(result) for result in results],
-    }
-
-
-def _run_record(result: Result) -> dict[str, Any]:
-    return {
-        "method": result.run.method,
-        "seed": result.run.seed,
-        "lr": result.experiment.train.lr,
-        "steps": result.experiment.train.steps,
-        "split_key": result.experiment.data.split_key,
-        "test_error": None if result.outcome is None else result.outcome.test_error,
-        "has_diverged": result.outcome is None,
-        "train_s": round(result.train_s, 3),
-        "experiment": to_json(result.experiment),
-        "outcome": None if result.outcome is None else result.outcome.to_json(),
-        "curve": [[step, round(seconds, 3), error] for step, seconds, error in result.curve],
+        "comparison": comparison,
+        "tuning": [result.to_json() for result in tuning],
+        "runs": [result.to_json() for result in results],
     }

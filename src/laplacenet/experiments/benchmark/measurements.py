@@ -15,6 +15,7 @@ from laplacenet.experiments.benchmark.labels import (
     measure_our_pass,
     measure_our_pass_with_features,
 )
+from laplacenet.experiments.benchmark.methods import measure_loop, measure_method
 from laplacenet.experiments.benchmark.propagation import DATA, measure_propagation
 from laplacenet.experiments.benchmark.record import Missing
 from laplacenet.experiments.benchmark.rows import Row
@@ -71,6 +72,15 @@ def measurements(
         *(
             Measurement("epochs", f"an epoch: {variant.row}", partial(measure_epochs, variant, settings, execution))
             for variant in variants()
+        ),
+        *(
+            Measurement("methods", f"the step: {case.method}", partial(measure_method, case, settings, execution))
+            for case in settings.method_cases
+        ),
+        Measurement(
+            "loop",
+            f"a plain loop: {settings.loop_case.method}",
+            partial(measure_loop, settings.loop_case, settings, execution),
         ),
         *(
             Measurement(

@@ -186,6 +186,49 @@ class SearchRow:
 
 
 @dataclass(frozen=True)
+class MethodRow:
+    """A method's step beside the bare forward and backward passes that it makes, and SGD, in the same process.
+
+    `passes` says which. `step_ms` and `bare_ms` are medians over `n_steps` steps each, taken in turns; `whole_ms` is
+    the mean wall time of a step with drawing on the host.
+    """
+
+    method: str
+    model: str
+    batch_size: int
+    labeled_batch_size: int
+    passes: str
+    step_ms: float
+    bare_ms: float
+    whole_ms: float
+    n_steps: int
+    capture_s: float
+    peak_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.step_ms / self.bare_ms
+
+
+@dataclass(frozen=True)
+class LoopRow:
+    """Steps a second of a method, drawing included, beside those of a plain PyTorch loop with worker processes."""
+
+    method: str
+    model: str
+    labeled_batch_size: int
+    unlabeled_batch_size: int
+    ours_per_s: float
+    plain_per_s: float
+    n_workers: int
+    n_plain_steps: int
+
+    @property
+    def ratio(self) -> float:
+        return self.ours_per_s / self.plain_per_s
+
+
+@dataclass(frozen=True)
 class ScaleRow:
     """Our pass over millions of points; `stages` in seconds and `stage_peaks` in bytes, those of the search included.
 
@@ -214,7 +257,19 @@ class ScaleRow:
     sample_recall: float | None
 
 
-Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | SearchRow | EpochRow | ScaleRow
+Row = (
+    StepRow
+    | ViewsRow
+    | PassRow
+    | GraphRow
+    | StreamRow
+    | PropagationRow
+    | SearchRow
+    | EpochRow
+    | MethodRow
+    | LoopRow
+    | ScaleRow
+)
 
 SECTIONS: dict[str, type[Row]] = {
     "steps": StepRow,
@@ -225,6 +280,8 @@ SECTIONS: dict[str, type[Row]] = {
     "graph": GraphRow,
     "stream": StreamRow,
     "epochs": EpochRow,
+    "methods": MethodRow,
+    "loop": LoopRow,
     "scale": ScaleRow,
 }
 ON_REQUEST = ("scale",)

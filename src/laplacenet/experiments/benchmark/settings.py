@@ -1,11 +1,14 @@
 """How much is measured: everything, or what fits into two minutes on two cores."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from laplacenet.experiments.benchmark.method_steps import MethodCase, own_case
 from laplacenet.experiments.benchmark.rows import ON_REQUEST, SECTIONS
 from laplacenet.runtime import InputError
+from laplacenet.training import METHODS
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,18 @@ PAPER_CASES = (
 )
 CPU_CASES = (StepCase("small-cnn", 100, 50, 10), CIFAR100_13_CNN, StepCase("wrn-28-2", 100, 50, 100))
 SMALL_CASES = (StepCase("small-cnn", 20, 10, 10), StepCase("13-cnn", 4, 2, 100))
+OWN_CASES = tuple(own_case(method) for method in METHODS)
+SMALL_METHOD_CASES = tuple(MethodCase(method, "small-cnn", 24, 8) for method in METHODS)
+FIXMATCH_CASE = MethodCase("fixmatch", "wrn-28-2", 512, 64)
+SMALL_FIXMATCH_CASE = MethodCase("fixmatch", "wrn-28-2", 8, 2)
 
 
 @dataclass(frozen=True)
 class BenchSettings:
     """`step_rounds` rounds of `steps_a_round` steps of ours, then as many bare ones; a round before them warms up.
 
-    A measurement that has taken `budget_s` seconds repeats itself no more; its row says how often it did.
+    A measurement that has taken `budget_s` seconds repeats itself no more; its row says how often it did. The plain
+    loop augments in `loop_workers` processes, by default one for every core.
     """
 
     sections: tuple[str, ...] = tuple(name for name in SECTIONS if name not in ON_REQUEST)
@@ -65,6 +73,15 @@ class BenchSettings:
     n_labeled: int = 4_000
     k: int = 50
     budget_s: float | None = None
+    method_cases: tuple[MethodCase, ...] = OWN_CASES
+    method_images: int = 20_000
+    method_rounds: int = 3
+    method_steps: int = 24
+    method_budget_s: float | None = 6.0
+    loop_case: MethodCase = FIXMATCH_CASE
+    loop_steps: int = 100
+    loop_rounds: int = 4
+    loop_workers: int | None = None
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.sections if name not in SECTIONS]
@@ -74,6 +91,18 @@ class BenchSettings:
         if not self.graph_sizes or min(self.graph_sizes) <= self.n_classes:
             sizes = ",".join(map(str, self.graph_sizes))
             raise InputError(f"--sizes {sizes}: give whole numbers above {self.n_classes}, such as 10000,100000")
+
+
+LONG_SECTIONS = ("epochs", "methods", "loop")  # half a minute or more, for those who ask
+SMALL_METHODS: dict[str, Any] = {
+    "method_cases": SMALL_METHOD_CASES,
+    "method_images": 400,
+    "method_rounds": 2,
+    "method_steps": 2,
+    "loop_case": SMALL_FIXMATCH_CASE,
+    "loop_steps": 2,
+    "loop_rounds": 1,
+}
 
 
 def full_settings(device: torch.device) -> BenchSettings:
@@ -93,6 +122,7 @@ def full_settings(device: torch.device) -> BenchSettings:
         scale_sample=100_000,
         epoch_model="small-cnn",
         epoch_images=2_000,
+        **SMALL_METHODS,
     )
 
 
@@ -101,8 +131,7 @@ def quick_settings(device: torch.device) -> BenchSettings:
     if device.type == "cuda":
         return BenchSettings(cases=PAPER_CASES[:1], pass_repeats=3, graph_sizes=(10_000, 100_000), epoch_repeats=1)
     return BenchSettings(
-        # half a minute more, for those who ask
-        sections=tuple(name for name in SECTIONS if name not in ("epochs", *ON_REQUEST)),
+        sections=tuple(name for name in SECTIONS if name not in (*LONG_SECTIONS, *ON_REQUEST)),
         cases=SMALL_CASES,
         n_images=5_000,
         step_rounds=5,
@@ -123,4 +152,5 @@ def quick_settings(device: torch.device) -> BenchSettings:
         epoch_repeats=1,
         n_labeled=1_000,
         budget_s=6.0,
+        **SMALL_METHODS,
     )

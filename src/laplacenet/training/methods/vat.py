@@ -71,7 +71,8 @@ class VAT(ViewTraining):
             return supervised
         start = normal_noise(batch.draws[DIRECTION_SEED], unlabeled.shape)
         with still_statistics(learner):
-            logits = learner(unlabeled).float()
+            with torch.set_grad_enabled(self.config.entropy_weight > 0):
+                logits = learner(unlabeled).float()
             d = adversarial_direction(learner, unlabeled, start, config=self.config)
             moved = learner(unlabeled + (self.config.radius * d).to(unlabeled.dtype)).float()
         p = logits.softmax(dim=1)

