@@ -198,20 +198,42 @@ def error_of_first() -> str:
     return ""
 
 
-def start_processes(n: int, command: list[str], *, folder: Path) -> list["subprocess.Popen[str]"]:
-    """As torchrun would, with numbered host and free port."""
+def environment() -> dict[str, str]:
+    """That of a process that finds our sources, whatever is installed, and takes one thread."""
+    source = Path(__file__).resolve().parent
+    path = os.pathsep.join([str(source), str(source.parent / "src")])
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    source = Path(__file__).resolve().parent
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start_torchrun(n: int, command: list[str], *, folder: Path) -> "subprocess.Popen[bytes]":
+    """torchrun itself, told by number where to meet: it would wait long for a host name that nobody resolves."""
+    where = f"--nproc-per-node {n} --master-addr 127.0.0.1 --master-port {free_port()}".split()
+    with (folder / "torchrun.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *where, *command],
+            cwd=folder,
+            env=environment(),
+            stdout=log,
+            stderr=log,
+        )
+
+
+def start_processes(n: int, command: list[str], *, folder: Path) -> list["subprocess.Popen[str]"]:
+    """As torchrun would, with numbered host and free port."""
+    port = free_port()
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n)}
-    path = os.pathsep.join([str(source), str(source.parent / "src")])
-    environment = os.environ | shared | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     return [
         subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env=environment() | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
