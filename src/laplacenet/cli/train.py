@@ -87,8 +87,10 @@ def train(
     from laplacenet.cli.session import folder_of_run, read_task, run_session, say_outcome
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, read_experiment
+    from laplacenet.experiments.fitting import fit_method
     from laplacenet.runtime import RunFolder, choose_device, current_group, start_group
     from laplacenet.training import Execution
+    from laplacenet.training.methods.presets import ORIGINAL
 
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     start_group(execution.device)
@@ -103,6 +105,8 @@ def train(
         experiment = with_chosen_method(experiment, method, preset=preset, model=model)
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download)
+        if method is not None and preset != ORIGINAL:
+            task = fit_method(task, settings or [])
         if strict:
             refuse_skipped(task.dataset.skipped)
         folder = folder_of_run(
