@@ -38,4 +38,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def no_pretrained_network_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """`--features auto` trains, as if no weights were installed: most tests are about training."""
     monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr("laplacenet.labeling.choosing_features.installed_lite", tuple)
+    monkeypatch.setattr("laplacenet.labeling.choices.installed_lite", tuple)

@@ -1,6 +1,6 @@
 """Many random cases against the command line: each ends in its time with a result or with one line; all are counted.
 
-A campaign that a signal ends, or a failure, still records what was done until then.
+A campaign can be cut into shards by ranges of its cases; `campaigns.py` runs and merges them.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,13 +21,13 @@ from pathlib import Path
 from types import FrameType
 
 import torch
-from references_mutation import time_limit
 from references_reliability import Faults, die, forked
 
 from laplacenet.cli import main
 from laplacenet.runtime.files import CHECKSUM, checksum
 
-LONGEST_S = 60.0  # a case on a busy machine; what hangs takes for ever
+LONGEST_CPU_S = 60.0  # of the processor's time, which other work on the machine does not change
+LONGEST_S = 900.0  # by the clock: what waits for ever uses no processor
 INTERRUPTED = (130, 143)
 REFUSED, DONE = "refused", "done"
 
@@ -46,13 +47,13 @@ class Ended:
         return self.code == 2 and last[0].startswith("error: ") and self.err.count("error: ") >= 1
 
 
-def run_command(*words: str | Path, limit_s: float = LONGEST_S) -> Ended:
+def run_command(*words: str | Path) -> Ended:
     """The command in this process."""
     out, err, argv = io.StringIO(), io.StringIO(), sys.argv
     sys.argv = ["laplacenet", *map(str, words)]
     code, fault = 0, ""
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), time_limit(limit_s), memory_limit():
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), time_limit(), memory_limit():
             main()
     except SystemExit as ended:
         code = int(ended.code or 0)
@@ -92,6 +93,29 @@ def memory_limit(n_bytes: int = 2 << 30) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+@contextlib.contextmanager
+def time_limit(limit_s: float = LONGEST_S, cpu_s: float = LONGEST_CPU_S) -> Iterator[None]:
+    """Fails what computes or waits for longer."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        kind, limit = ("computing", cpu_s) if number == signal.SIGPROF else ("running", limit_s)
+        raise AssertionError(f"still {kind} after {limit} s")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
+    started_at, cpu_before_s = time.monotonic(), time.process_time()
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert time.monotonic() - started_at < limit_s, f"took longer than {limit_s} s"
+    assert time.process_time() - cpu_before_s < cpu_s, f"computed for longer than {cpu_s} s"
+
+
 @dataclass
 class Campaign:
     """`outcomes` counts the cases by how they ended; `failures` tells of those that should not have ended so."""
@@ -101,34 +125,22 @@ class Campaign:
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
-    def run(self, case: Callable[[random.Random], str], *, n: int) -> None:
+    def run(
+        self, case: Callable[[random.Random], str], *, cases: range, after_each: Callable[[], None] = lambda: None
+    ) -> None:
         """Each case has a generator of its own and says how it ended, or fails by an AssertionError."""
-        for number in range(n):
+        for number in cases:
             try:
                 self.outcomes[case(random.Random(f"{self.seed}/{number}"))] += 1
-            except AssertionError as failure:
+            except Exception as failure:
+                said = str(failure) if isinstance(failure, AssertionError) else traceback.format_exc()
                 self.outcomes["failed"] += 1
-                self.failures.append(f"case {number} of seed {self.seed}: {failure}")
+                self.failures.append(f"case {number} of seed {self.seed}: {said}")
+            after_each()
 
     def counts(self) -> dict[str, object]:
         counts = {"seed": self.seed, "cases": sum(self.outcomes.values()), **dict(sorted(self.outcomes.items()))}
-        return counts | ({"failures": [text.splitlines()[0] for text in self.failures]} if self.failures else {})
-
-
-@contextlib.contextmanager
-def recorded(campaign: Campaign, record: Callable[..., None]) -> Iterator[Campaign]:
-    """Records the campaign however it ends: SIGTERM is taken as Ctrl-C, after which pytest writes its record."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield campaign
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-        record(campaign.name, **campaign.counts())
-    assert not campaign.failures, "\n\n".join(campaign.failures[:5])
+        return counts | ({"failures": self.failures} if self.failures else {})
 
 
 def damage(path: Path, rng: random.Random) -> str:
@@ -193,6 +205,22 @@ def _places(found: object) -> Iterator[tuple[object, object]]:
     for key, value in entries:
         yield found, key
         yield from _places(value)
+
+
+def empty(folder: Path) -> None:
+    """Take everything out of it."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+@contextlib.contextmanager
+def working_in(folder: Path) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.chdir(folder):
+        yield folder
 
 
 def fresh_copy(folder: Path, into: Path) -> Path:

@@ -10,10 +10,12 @@ import numpy as np
 from PIL import Image
 
 from laplacenet.data.decoding import decode
-from laplacenet.review.journal import ANSWERS, Journal
+from laplacenet.review.journal import Journal
+from laplacenet.review.opening import Source
 from laplacenet.review.photos import find_photos
 from laplacenet.review.serve import Place, Review, open_review
 from laplacenet.review.session import Session
+from laplacenet.runtime.run_folder import ANSWERS
 
 COLORS = {"red": (210, 40, 40), "green": (40, 170, 60), "blue": (40, 70, 210)}
 
@@ -57,7 +59,7 @@ def wait_until(condition, *, seconds: float = 60.0) -> None:
 
 
 def settled(session: Session) -> Session:
-    wait_until(lambda: session.embedding.is_done and session.live.current is not None and session.live.is_settled)
+    wait_until(lambda: session.embedding.is_finished and session.live.current is not None and session.live.is_settled)
     return session
 
 
@@ -70,7 +72,7 @@ def jpeg(picture: Image.Image, **options: object) -> bytes:
 @contextlib.contextmanager
 def served(photos: Path, run: Path, **place: object) -> Iterator[Review]:
     """A review of the folder, served in a thread until the end of the block."""
-    with open_review(photos, color_embedder, out=run, labels=None, place=Place(opens_browser=False, **place)) as review:
+    with open_review(Source(photos, run), color_embedder, Place(opens_browser=False, **place)) as review:
         review.start()
         try:
             wait_until(lambda: review._server is not None and review._server.started)

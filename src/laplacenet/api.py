@@ -21,17 +21,19 @@ from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
-from laplacenet.runtime.run_folder import EXPERIMENT, RunFolder
+from laplacenet.runtime.run_folder import ANSWERS, EXPERIMENT, RunFolder
 
 if TYPE_CHECKING:
     import numpy as np
 
     from laplacenet.data import Collection
-    from laplacenet.labeling.evaluation import Evaluation
+    from laplacenet.labeling.estimate import Evaluation
     from laplacenet.labeling.pictures import StageProgress
     from laplacenet.labeling.predictions import Prediction
     from laplacenet.labeling.result import Estimate, Labeling
     from laplacenet.labeling.session import LabelingSession, Progress, SessionEnd
+    from laplacenet.review.opening import Source
+    from laplacenet.review.pretrained import PretrainedEmbedder
     from laplacenet.review.serve import Review
     from laplacenet.runtime import Monitor
 
@@ -156,8 +158,8 @@ class LabelingRun:
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
+        from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-        from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
@@ -176,7 +178,7 @@ class LabelingRun:
     def evaluate(self, truth: PathLike) -> "Evaluation":
         """The accuracy of the labels that were found, against a file of true labels."""
         require_exists(Path(truth), what="truth")
-        from laplacenet.labeling.evaluation import evaluate_labeling
+        from laplacenet.labeling.estimate import evaluate_labeling
 
         return evaluate_labeling(self.path, self.data, Path(truth))
 
@@ -222,7 +224,8 @@ def label(
     "graph.k=20". `features` says who looks at the pictures of a folder: a pretrained network ("lite0", "lite1",
     "lite2", "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on
     them alone, or "auto", which says what it chose and why; options that only training has mean "scratch" then.
-    `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies.
+    `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies. The run of a review
+    is labeled by its answers, which further `labels` join.
 
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
@@ -232,6 +235,9 @@ def label(
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
         require_kind(folder)
+        if (folder.path / ANSWERS).is_file():
+            hears = new_session(device, saves_every_s, progress).progress
+            return label_by_answers(folder.path, label_files(labels), device, hears)
         return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
     named = [labels] if isinstance(labels, str | Path) else list(labels or ())
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
@@ -302,47 +308,70 @@ def embed(
 def review(
     photos: PathLike,
     *,
-    labels: PathLike | None = None,
+    labels: PathLike | Sequence[PathLike] | None = None,
     out: PathLike | None = None,
-    features: str = "lite0",
+    features: str | None = None,
     weights: PathLike | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    public: bool = False,
+    browser: bool = True,
     device: str = "auto",
 ) -> "Review":
     """Label photos in the browser. `photos` is a folder of pictures, or the run folder of an earlier review.
 
     Serves until Ctrl-C, then writes labels.csv, the report and the model into the run folder. In a notebook it returns
-    at once; the object shows the address, and its `stop` ends the review.
+    at once; the object shows the address, and its `stop` ends the review. `browser` opens the page. `public` lets other
+    machines connect to `host`, unencrypted.
     """
     photos = Path(photos)
     require_exists(photos, what="a folder of pictures")
-    from laplacenet.review.pretrained import PretrainedEmbedder
+    from laplacenet.review.opening import Source
     from laplacenet.review.serve import Place, open_review
-    from laplacenet.runtime import choose_device
 
+    source = Source(photos, None if out is None else Path(out), label_files(labels))
     is_notebook = "ipykernel" in sys.modules
-    embedder = PretrainedEmbedder(
-        features, weights=None if weights is None else Path(weights), device=choose_device(device)
-    )
-    place = Place(host, port, opens_browser=not is_notebook)
-    opening = open_review(
-        photos,
-        embedder,
-        out=None if out is None else Path(out),
-        labels=None if labels is None else Path(labels),
-        place=place,
-    )
+    place = Place(host, port, opens_browser=browser and not is_notebook, is_public=public)
     with contextlib.ExitStack() as stack:
-        found: Review = stack.enter_context(opening)
+        found: Review = stack.enter_context(open_review(source, embedder_of(source, features, weights, device), place))
         if is_notebook:
             found.closing = stack.pop_all()
             return found.start()
+        print(found.address)
         found.open_browser()
         found.serve()
         with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
             found.write()
         return found
+
+
+def label_files(labels: PathLike | Sequence[PathLike] | None) -> tuple[Path, ...]:
+    named = [labels] if isinstance(labels, str | Path) else labels or ()
+    files = tuple(Path(file) for file in named)
+    for file in files:
+        require_exists(file, what="--labels")
+    return files
+
+
+def embedder_of(source: "Source", features: str | None, weights: PathLike | None, device: str) -> "PretrainedEmbedder":
+    """The pretrained network asked for, or that of the run."""
+    from laplacenet.review.opening import features_of
+    from laplacenet.review.pretrained import PretrainedEmbedder
+    from laplacenet.runtime import choose_device
+
+    name, file = features_of(source, features, None if weights is None else Path(weights))
+    return PretrainedEmbedder(name, weights=file, device=choose_device(device))
+
+
+def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: "Progress") -> LabelingRun:
+    """Label the pictures of a review by its answers; label files join them."""
+    from laplacenet.review.opening import Source
+    from laplacenet.review.serve import write_again
+
+    source = Source(run, labels=files)
+    with progress.reading(str(source.pictures)) as monitor:
+        write_again(source, embedder_of(source, None, None, device), on_progress=monitor.advance)
+    return LabelingRun(run)
 
 
 def finish(end: "SessionEnd") -> LabelingRun:

@@ -28,7 +28,7 @@ CLASSES = ("flat", "slanting", "steep")
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-    monkeypatch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+    monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
     return Shell(tmp_path, monkeypatch, capsys)
 
 

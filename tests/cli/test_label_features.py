@@ -21,7 +21,7 @@ CLASSES = ("disk", "stripes")
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+    monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:48, :48]
     (tmp_path / "photos").mkdir()
@@ -144,7 +144,7 @@ def counting(found: list[int]) -> Callable[..., Embeddings]:
 
 
 def test_where_there_is_no_time_to_judge_a_pretrained_network_one_is_trained(shell: Shell) -> None:
-    shell.monkeypatch.setattr("laplacenet.labeling.choosing_features.installed_lite", lambda: ("lite0",))
+    shell.monkeypatch.setattr("laplacenet.labeling.choices.installed_lite", lambda: ("lite0",))
     said = shell.runs_out_of_time("label", "photos", "--labels", "labels.csv", "--out", "run", "--for", "0.001s")
     assert "there is no time to judge" in said.err
     assert "go on with: laplacenet label --resume run" in said.err

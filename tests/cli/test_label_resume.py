@@ -33,7 +33,7 @@ def write_pictures(folder: Path, n: int = 60, n_given: int = 42) -> None:
 def quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-        patch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+        patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
         yield
 
 

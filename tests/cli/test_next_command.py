@@ -10,7 +10,7 @@ from references_cli import Shell
 from references_labeling_pages import made_up_labeling, made_up_pictures
 
 from laplacenet.labeling.acquisition import select_next
-from laplacenet.labeling.gallery import save_gallery, shown_rows
+from laplacenet.labeling.outcome import save_gallery, shown_rows
 from laplacenet.labeling.result import save_labeling
 
 LABELING = made_up_labeling()

@@ -11,7 +11,7 @@ from PIL import Image
 from references_cli import Shell, on_a_terminal
 
 from laplacenet.data import ChannelStatistics
-from laplacenet.labeling.graph_model import GraphModel, save_graph_model
+from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.models import ModelConfig, ModelDescription, save_model
 
 CENTERS = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0]], dtype=np.float32)
@@ -86,7 +86,7 @@ def test_a_long_prediction_says_how_far_it_is(shell: Shell, monkeypatch: pytest.
     said = shell.succeeds("predict", "network", "photos")
     assert said.err.splitlines() == ["predict  1/2", "predict  2/2"]
     assert said.out == (shell.folder / "found.csv").read_text()
-    monkeypatch.setattr("laplacenet.labeling.graph_model.BLOCK", 3)
+    monkeypatch.setattr("laplacenet.labeling.embeddings.BLOCK", 3)
     assert shell.succeeds("predict", "vectors", "new.npy").err.splitlines() == ["predict  3/4", "predict  4/4"]
 
 

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from laplacenet.labeling.estimate import estimate_accuracy, wilson
-from laplacenet.labeling.fold_estimate import estimate_by_folds, shares_to_count, widened
+from laplacenet.labeling.estimate import estimate_accuracy, estimate_by_folds, shares_to_count, widened, wilson
 
 SHARES = st.floats(0, 1)
 

@@ -7,7 +7,7 @@ import torch
 from references_labeling_pages import made_up_labeling, made_up_pictures
 
 from laplacenet.labeling.acquisition import select_next, suspects
-from laplacenet.labeling.gallery import GALLERY, read_gallery, save_gallery, shown_rows, sure_and_unsure
+from laplacenet.labeling.outcome import GALLERY, read_gallery, save_gallery, shown_rows, sure_and_unsure
 from laplacenet.runtime import InputError
 
 

@@ -9,9 +9,14 @@ import torch
 from references_labeling import clusters, drawn_evenly, some_given
 
 from laplacenet.graph import GraphConfig
-from laplacenet.labeling.choosing import neighbors_for
-from laplacenet.labeling.embeddings import GraphLabels, label_embeddings
-from laplacenet.labeling.graph_model import holds_graph_model, load_graph_model, save_graph_model
+from laplacenet.labeling.choices import neighbors_for
+from laplacenet.labeling.embeddings import (
+    GraphLabels,
+    holds_graph_model,
+    label_embeddings,
+    load_graph_model,
+    save_graph_model,
+)
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.saved import WEIGHTS
 from laplacenet.runtime import InputError

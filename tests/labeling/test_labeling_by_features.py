@@ -11,8 +11,8 @@ from torch import nn
 
 from laplacenet import api
 from laplacenet.data.walking import find_pictures
-from laplacenet.labeling import choosing_features
-from laplacenet.labeling.choosing_features import describe
+from laplacenet.labeling import choices
+from laplacenet.labeling.choices import describe
 from laplacenet.labeling.estimate import suspect_labels
 from laplacenet.labeling.feature_model import holds_feature_model, load_feature_model
 from laplacenet.labeling.features import label_features
@@ -46,7 +46,7 @@ def write_picture(path: Path, color: tuple[int, int, int], rng: np.random.Genera
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Sixty pictures of noise about one of three colors, four of each in a sub-folder of its name."""
     monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
-    for module in ("features", "feature_model", "choosing_features"):
+    for module in ("features", "feature_model", "choices"):
         monkeypatch.setattr(f"laplacenet.labeling.{module}.load_features", tiny_network)
     rng = np.random.default_rng(0)
     for name, color in COLORS.items():
@@ -135,7 +135,7 @@ def test_a_resumed_run_labels_what_is_there_now(photos: Path, tmp_path: Path) ->
 def test_auto_takes_the_best_installed_network_for_photographs(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing_features, "installed_lite", lambda: ("lite0", "lite2"))
+    monkeypatch.setattr(choices, "installed_lite", lambda: ("lite0", "lite2"))
     run = api.label(photos, out=tmp_path / "run", device="cpu")
     assert load_feature_model(run.path).features == "lite2"
     assert "look like photographs" in run.data.summary.choices[0]
@@ -151,16 +151,16 @@ def test_a_time_limit_without_training_is_said_to_be_unused(photos: Path, tmp_pa
 def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing_features, "installed_lite", lambda: ("lite0",))
-    monkeypatch.setattr(choosing_features, "SMALLEST_PHOTO", 1000)
+    monkeypatch.setattr(choices, "installed_lite", lambda: ("lite0",))
+    monkeypatch.setattr(choices, "SMALLEST_PHOTO", 1000)
     settings = LabelingSettings(collection=CollectionConfig(str(photos), features="auto"))
-    found = choosing_features.choose_features(settings, device=torch.device("cpu"))
+    found = choices.choose_features(settings, device=torch.device("cpu"))
     assert found.settings.collection.features == "lite0"
     assert "lite0 finds 100 %" in found.why[0]
-    monkeypatch.setattr(choosing_features, "own_pixels", lambda job: job.collection.rows.vectors)
+    monkeypatch.setattr(choices, "own_pixels", lambda job: job.collection.rows.vectors)
     shares = [0.9, 0.5]
-    monkeypatch.setattr(choosing_features, "share_found", lambda *_: shares.pop())
-    found = choosing_features.choose_features(settings, device=torch.device("cpu"))
+    monkeypatch.setattr(choices, "share_found", lambda *_: shares.pop())
+    found = choices.choose_features(settings, device=torch.device("cpu"))
     assert found.settings.collection.features == "scratch"
     assert "50 %" in found.why[0]
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from references_labeling import clusters
 
-from laplacenet.labeling import positions
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling import outcome
+from laplacenet.labeling.outcome import map_positions
 
 
 def share_of_near_ones_alike(places: torch.Tensor, truth: torch.Tensor) -> float:
@@ -17,7 +17,7 @@ def share_of_near_ones_alike(places: torch.Tensor, truth: torch.Tensor) -> float
 def test_rows_of_a_cluster_lie_together_whether_laid_out_or_placed_after(
     n_anchors: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(positions, "N_ANCHORS", n_anchors)
+    monkeypatch.setattr(outcome, "N_ANCHORS", n_anchors)
     X, truth = clusters(400, 5, noise=0.7)
     places = map_positions(torch.nn.functional.normalize(X, dim=1), seed=0)
     assert places.shape == (400, 2)

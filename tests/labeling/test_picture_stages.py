@@ -11,16 +11,14 @@ from references_labeling import striped
 
 from laplacenet.data import Collection, ImageSet
 from laplacenet.graph import GraphConfig
-from laplacenet.labeling.curves import read_curves
-from laplacenet.labeling.job import Job
+from laplacenet.labeling.job import Job, begin
 from laplacenet.labeling.label_pass import LabelPass
-from laplacenet.labeling.picture_run import PictureRun
+from laplacenet.labeling.picture_run import PictureRun, picture_run
 from laplacenet.labeling.pictures import LEAST_STEPS
 from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
-from laplacenet.labeling.run import begin, picture_run, plan_steps, read_settings
-from laplacenet.labeling.settings import LabelingSettings, TimeConfig
-from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds
-from laplacenet.labeling.stages import LabelingContext, finished_pass
+from laplacenet.labeling.settings import LabelingSettings, TimeConfig, read_settings
+from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds, plan_steps
+from laplacenet.labeling.stages import LabelingContext, finished_pass, read_curves
 from laplacenet.models import ModelConfig, load_model
 from laplacenet.runtime import Monitor, NullMonitor, RunFolder
 from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
@@ -82,7 +80,7 @@ def quick() -> Iterator[None]:
     """Fewer patches and a rougher map: neither is what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-        patch.setattr("laplacenet.labeling.positions.N_ITERATIONS", 250)
+        patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
         yield
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from references_labeling_pages import HOSTILE, hostile_labeling, made_up_labeling, made_up_pictures
 from sklearn.metrics import confusion_matrix
 
-from laplacenet.labeling.gallery import save_gallery, shown_rows
+from laplacenet.labeling.outcome import save_gallery, shown_rows
 from laplacenet.labeling.result import Labeling, save_labeling
 from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart, shares_chart
 from laplacenet.reports.labeling_map import HEIGHT, N_DOTS, WIDTH, map_view

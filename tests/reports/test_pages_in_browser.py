@@ -10,7 +10,7 @@ from references_labeling_pages import HOSTILE, hostile_labeling, made_up_labelin
 
 from laplacenet.experiments.paper.recipes import headline_with_views
 from laplacenet.experiments.paper.records import write_record
-from laplacenet.labeling.gallery import save_gallery, shown_rows
+from laplacenet.labeling.outcome import save_gallery, shown_rows
 from laplacenet.labeling.result import Labeling, save_labeling
 from laplacenet.reports.labeling_page import shown, write_labeling_page
 from laplacenet.reports.paper_page import write_report

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacenet.review.journal import ANSWERS, Entry, Journal, read_journal
+from laplacenet.review.journal import Entry, Journal, read_journal
 from laplacenet.review.state import History, State, replay
 from laplacenet.runtime import InputError
+from laplacenet.runtime.run_folder import ANSWERS
 
 
 def label(journal, picture, number, *, by="a", via="queue", seen=0):

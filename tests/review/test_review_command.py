@@ -13,7 +13,7 @@ import pytest
 from references_cli import Shell
 from references_review import color_embedder, make_photos, settled, wait_until
 
-from laplacenet.review.journal import ANSWERS
+from laplacenet.runtime.run_folder import ANSWERS
 
 
 @pytest.fixture

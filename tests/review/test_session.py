@@ -7,9 +7,9 @@ from references_review import color_embedder, make_photos, open_session, settled
 from sklearn.linear_model import LogisticRegression
 
 from laplacenet.review import views
+from laplacenet.review.opening import join_labels
 from laplacenet.review.outputs import write_outputs
 from laplacenet.review.propagation import GAMMA, Propagation, fit_softmax, join
-from laplacenet.review.serve import join_labels
 from laplacenet.review.state import NONE_ID
 from laplacenet.runtime import InputError
 

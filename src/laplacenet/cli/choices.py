@@ -36,6 +36,11 @@ def chosen_experiment(
     return experiment if seed is None else replace(experiment, seed=seed)
 
 
+def from_pretrained(experiment: Experiment) -> Experiment:
+    """The experiment with its network started from published weights; one that has none is refused."""
+    return replace(experiment, model=replace(experiment.model, pretrained=True))
+
+
 def with_chosen_method(
     experiment: Experiment, method: str | None, *, preset: str | None, model: str | None
 ) -> Experiment:

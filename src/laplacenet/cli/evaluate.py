@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacenet.cli.label import share
-from laplacenet.cli.options import DataDir, Device, existing, existing_run
+from laplacenet.cli.options import DataDir, Device, existing, written_run
 from laplacenet.cli.output import say
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
+    run: Annotated[
+        Path, typer.Argument(callback=written_run, help="The folder of a finished run of train, label or review.")
+    ],
     truth: Annotated[
         Path | None,
         typer.Option(callback=existing, help="True labels of the pictures of a run of label, as --labels takes them."),

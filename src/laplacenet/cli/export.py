@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import existing_run
+from laplacenet.cli.options import written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free
 
 
 def export(
-    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
+    run: Annotated[
+        Path, typer.Argument(callback=written_run, help="The folder of a finished run of train, label or review.")
+    ],
     form: Annotated[
         str,
         typer.Option("--format", metavar="torch-export|onnx", help="For torch alone, or for ONNX Runtime and others."),
@@ -30,8 +32,8 @@ def export(
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
+    from laplacenet.labeling.embeddings import holds_graph_model
     from laplacenet.labeling.feature_model import feature_network, holds_feature_model
-    from laplacenet.labeling.graph_model import holds_graph_model
     from laplacenet.models import load_model
     from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder

@@ -119,9 +119,12 @@ def label(
       laplacenet label embeddings.npz --labels labels.npy --out runs/mine
     """
     from laplacenet import api
+    from laplacenet.runtime.run_folder import ANSWERS
 
     if resume is not None:
-        fresh: dict[str, object] = {"pictures": pictures, "--labels": labels, "--out": out, "--test": test}
+        is_review = (resume / ANSWERS).is_file()  # answers in files join the others
+        fresh: dict[str, object] = {"pictures": pictures, "--labels": None if is_review else labels}
+        fresh |= {"--out": out, "--test": test}
         fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
         fresh |= {"--features": None if features == "auto" else features, "--weights": weights}
         fresh |= {"--merge-classes": merge_classes}

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from laplacenet.cli.progress import Display, print_line, reading, warn
 from laplacenet.cli.wording import duration
-from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.session import Progress
+from laplacenet.labeling.stages import StageEpoch
 from laplacenet.runtime import Monitor
 
 TITLES = {

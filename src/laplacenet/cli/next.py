@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import existing
+from laplacenet.cli.options import written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
 from laplacenet.cli.output import write_data
 
@@ -17,7 +17,7 @@ FORMATS = ("csv", "label-studio")
 
 
 def next(
-    run: Annotated[Path, typer.Argument(callback=existing, help="The folder of a run of label.")],
+    run: Annotated[Path, typer.Argument(callback=written_run, help="The folder of a run of label or review.")],
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
     suspects: Annotated[
         bool, typer.Option("--suspects", help="List the given labels most likely to be wrong instead.")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -29,6 +30,23 @@ def existing_run(given: Path | None) -> Path | None:
 
     if given is not None:
         RunFolder.open(given)
+    return given
+
+
+def written_run(given: Path) -> Path:
+    """A callback: a run folder whose files are read; those of a review may be older than its answers."""
+    from laplacenet.runtime import InputError
+    from laplacenet.runtime.run_folder import ANSWERS
+
+    existing_run(given)
+    answers, labels = given / ANSWERS, given / "labeling.json"
+    if not answers.is_file():
+        return given
+    command = f"laplacenet label --resume {shlex.quote(str(given))}"
+    if not labels.is_file():
+        raise InputError(f"{given}: a review whose labels were not written yet; write them with: {command}")
+    if answers.stat().st_mtime_ns > labels.stat().st_mtime_ns:
+        typer.echo(f"warning: {given} has newer answers than labels; write the labels anew with: {command}", err=True)
     return given
 
 
@@ -61,7 +79,8 @@ Device = Annotated[str, typer.Option(callback=known_device, help="Where to compu
 Model = Annotated[
     str | None,
     typer.Option(
-        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn or mlp."
+        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn, mlp,"
+        " or EfficientNet-Lite: lite0, lite1, lite2."
         "  [default: one that suits the data]"
     ),
 ]

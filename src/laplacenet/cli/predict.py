@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device, existing, existing_run
+from laplacenet.cli.options import Device, existing, written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
 from laplacenet.cli.output import say, write_data
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(callback=existing_run, help="The folder of a finished run of train or label.")],
+    run: Annotated[
+        Path, typer.Argument(callback=written_run, help="The folder of a finished run of train, label or review.")
+    ],
     pictures: Annotated[
         list[Path],
         typer.Argument(
@@ -69,8 +71,8 @@ def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, its head over a pretrained one or, where it labeled embeddings, its graph."""
+    from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-    from laplacenet.labeling.graph_model import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.predictions import predictions
     from laplacenet.models import load_model
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from laplacenet.cli.options import written_run
+
 
 def report(
     run: Annotated[
@@ -44,7 +46,7 @@ def page_of(run: Path) -> Path:
     from laplacenet.reports.labeling_page import write_labeling_page
     from laplacenet.runtime import InputError, RunFolder
 
-    folder = RunFolder.open(run)
+    folder = RunFolder.open(written_run(run))
     if folder.has(SUMMARY):
         return write_labeling_page(run)
     records = read_epochs(folder)

@@ -43,6 +43,10 @@ MethodName = Annotated[
         help="How to train: a name that laplacenet methods lists, or your own module:Class.  [default: laplacenet]",
     ),
 ]
+Pretrained = Annotated[
+    bool,
+    typer.Option("--pretrained", help="Start --model lite0, lite1 or lite2 from its published weights (ImageNet)."),
+]
 Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Go on with the run in this folder.")]
@@ -55,6 +59,7 @@ def train(
     split_key: SplitKey = None,
     method: MethodName = None,
     model: Model = None,
+    pretrained: Pretrained = False,
     preset: Preset = None,
     settings: Settings = None,
     seed: Seed = None,
@@ -81,9 +86,10 @@ def train(
       laplacenet train digits --labels 40
       laplacenet train digits --method fixmatch --seed 5
       laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05 --out runs/hundred
+      laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
-    from laplacenet.cli.choices import chosen_experiment, in_folder, with_chosen_method
+    from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
     from laplacenet.cli.session import folder_of_run, read_task, run_session, say_outcome
     from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
     from laplacenet.experiments import override, read_experiment
@@ -96,13 +102,21 @@ def train(
     start_group(execution.device)
     if resume is not None:
         fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
-        fresh |= {"--method": method, "--preset": preset, "--set": settings, "--seed": seed, "--out": out}
+        fresh |= {
+            "--pretrained": pretrained,
+            "--method": method,
+            "--preset": preset,
+            "--set": settings,
+            "--seed": seed,
+            "--out": out,
+        }
         refuse_beside_resume(fresh | {"--overwrite": overwrite, "--strict": strict})
         folder = RunFolder.open(resume)
         task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
         experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
         experiment = with_chosen_method(experiment, method, preset=preset, model=model)
+        experiment = from_pretrained(experiment) if pretrained else experiment
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download)
         if method is not None and preset != ORIGINAL:

@@ -4,9 +4,11 @@ import codecs
 import csv
 import errno
 import io
+import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from laplacenet.runtime import InputError
@@ -51,6 +53,7 @@ def reason_of(error: Exception) -> str:
 
 
 SEPARATORS = (",", ";", "\t")
+ROWS_PER_PART = 500
 LARGEST_TEXT = 1 << 29
 # UTF-32's mark begins with that of UTF-16, so it is looked for first
 MARKS = {
@@ -89,11 +92,40 @@ def read_rows(path: Path) -> list[tuple[int, list[str]]]:
 
 def split_rows(text: str, separator: str, *, where: Path) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells, as they stand, of each row that is not blank."""
-    # csv splits the lines itself: a quoted name may hold a line's end; `strict` refuses a quote that never ends
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    try:
-        for cells in reader:
-            if any(map(str.strip, cells)):
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise InputError(f"{where}, line {reader.line_num}: not a row of a table ({error})") from error
+    for part in split_parts(text, separator, where=where):
+        yield from zip(part.lines, part.rows, strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """Rows that are not blank: cells as they stand, and the line on which each ends."""
+
+    lines: Sequence[int]
+    rows: list[list[str]]
+
+
+def split_parts(text: str, separator: str, *, where: Path) -> Iterator[TablePart]:
+    """A table in parts of some hundred rows: one by one, a million takes seconds; lists that last longer than that
+    cost as much again in garbage collection."""
+    file, n_lines, error = io.StringIO(text, newline=""), 0, None
+    while error is None:
+        start, rows = file.tell(), list[list[str]]()
+        # csv splits the lines itself: a quoted name may hold a line's end; `strict` refuses a quote that never ends
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        try:
+            rows.extend(itertools.islice(reader, ROWS_PER_PART))  # what came before an error stays
+        except csv.Error as found:
+            error = found
+        if reader.line_num == 0:
+            return
+        lines: Sequence[int] = range(n_lines + 1, n_lines + len(rows) + 1)
+        if reader.line_num != len(rows) + (error is not None):  # a row of several lines
+            file.seek(start)
+            again = csv.reader(file, delimiter=separator, strict=True)
+            lines = [n_lines + again.line_num for _ in itertools.islice(again, len(rows))]
+        n_lines += reader.line_num
+        is_kept = [bool(cells) and (bool(cells[0].strip()) or any(map(str.strip, cells))) for cells in rows]
+        if not all(is_kept):
+            rows, lines = list(itertools.compress(rows, is_kept)), list(itertools.compress(lines, is_kept))
+        yield TablePart(lines, rows)
+    raise InputError(f"{where}, line {n_lines}: not a row of a table ({error})") from error

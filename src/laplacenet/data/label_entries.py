@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from laplacenet.data.classes import known_label
 from laplacenet.data.decoding import SUFFIXES
-from laplacenet.data.files import SEPARATORS, read_text, split_rows
+from laplacenet.data.files import SEPARATORS, read_text, split_parts, split_rows
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.runtime import InputError
 from laplacenet.runtime.csv_files import unescaped
@@ -31,6 +31,7 @@ JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 JSON_SUFFIX = ".json"
 LIST_SUFFIXES = (".csv", ".tsv", ".txt", JSON_SUFFIX, *JSON_LINES_SUFFIXES)
 N_SAMPLED = 100
+PLAIN_KEYS = {"path", "label"}
 N_KEYS_SHOWN = 6
 # as headings are written: what a row must hold to be looked at as one
 _LABEL_WORDS = frozenset(
@@ -140,6 +141,13 @@ def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
 def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -> Columns:
     lines, names, labels = [], [], []
     for line, item in items:
+        if isinstance(item, dict) and item.keys() == PLAIN_KEYS:  # nearly all of a million are
+            name, label = item["path"], item["label"]
+            if type(name) is type(label) is str:
+                lines.append(line)
+                names.append(name)
+                labels.append(label)
+                continue
         for name, label in _json_labels(item, where=f"{where}, {unit} {line}"):
             lines.append(line)
             names.append(name)
@@ -230,24 +238,36 @@ def _merit(text: str, separator: str, finder: Finder, *, where: Path) -> tuple[i
 
 
 def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
-    """Row by row, as it is split: each heading begins a part with columns of its own."""
+    """Part by part: each heading begins one with columns of its own."""
     separator = _best_separator(text, finder, where=where)
     heading, has_heading = ["path", "label"], False
     name_column, label_column = 0, 1
     lines, names, labels = list[int](), list[str](), list[str]()
-    for position, (line, cells) in enumerate(split_rows(text, separator, where=where)):
-        if (position == 0 and _is_heading(cells, text, separator, finder)) or (
-            not _LABEL_WORDS.isdisjoint(cells) and _is_later_heading(cells, finder)
-        ):
-            heading, has_heading = cells, True
-            name_column, label_column = _columns(cells, where=where)
+    for part in split_parts(text, separator, where=where):
+        if lines and _is_plain(part.rows, len(heading)):  # nearly all are, and millions of rows go faster at once
+            lines += part.lines
+            names += [cells[name_column] for cells in part.rows]
+            labels += [cells[label_column] for cells in part.rows]
             continue
-        if len(cells) != len(heading):
-            _require_cells(cells, heading, has_heading=has_heading, where=f"{where}, line {line}")
-        lines.append(line)
-        names.append(cells[name_column])
-        labels.append(cells[label_column])
+        for line, cells in zip(part.lines, part.rows, strict=True):
+            is_first = not lines and not has_heading
+            if (is_first and _is_heading(cells, text, separator, finder)) or (
+                not _LABEL_WORDS.isdisjoint(cells) and _is_later_heading(cells, finder)
+            ):
+                heading, has_heading = cells, True
+                name_column, label_column = _columns(cells, where=where)
+                continue
+            if len(cells) != len(heading):
+                _require_cells(cells, heading, has_heading=has_heading, where=f"{where}, line {line}")
+            lines.append(line)
+            names.append(cells[name_column])
+            labels.append(cells[label_column])
     return lines, names, labels
+
+
+def _is_plain(rows: list[list[str]], n_columns: int) -> bool:
+    """Whether none of the rows could be a heading, and all have as many cells."""
+    return set(map(len, rows)) == {n_columns} and _LABEL_WORDS.isdisjoint(itertools.chain.from_iterable(rows))
 
 
 def _require_cells(cells: list[str], heading: list[str], *, has_heading: bool, where: str) -> None:

@@ -5,7 +5,7 @@ import os
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -91,11 +91,13 @@ def numbered_labels(
 
     A row may be labeled twice but not in two classes.
     """
-    spelled = without_fractions({label for labels in given for label in labels.entries.labels}, where=where)
-    counts = Counter(spelled[label] for labels in given for label in labels.entries.labels)
-    counts.pop(None, None)
+    written = Counter(itertools.chain.from_iterable(labels.entries.labels for labels in given))
+    spelled = without_fractions(set(written), where=where)
+    counts: Counter[str] = Counter()
+    for label, count in written.items():
+        counts[spelled[label] or ""] += count
     if merge_similar_classes:
-        merged = joined_classes({name: counts[name] for name in [*class_names, *(name for name in counts if name)]})
+        merged = joined_classes({name: counts[name] for name in [*class_names, *filter(None, counts)]})
         spelled = {label: merged.get(name or "", name) for label, name in spelled.items()}
         class_names = tuple(dict.fromkeys(merged.get(name, name) for name in class_names))
     label_of = _agreed(given, spelled)
@@ -112,6 +114,8 @@ def _agreed(given: Sequence[RowLabels], spelled: dict[str, str | None]) -> dict[
     """One label a row; where two differ, both places are named."""
     rows = list(itertools.chain.from_iterable(labels.rows for labels in given))
     texts = [spelled[label] for labels in given for label in labels.entries.labels]
+    if len(set(rows)) == len(rows):
+        return {row: text for row, text in zip(rows, texts, strict=True) if text is not None}
     first: dict[int, int] = {}
     for position, (row, text) in enumerate(zip(rows, texts, strict=True)):
         if text is not None and texts[first.setdefault(row, position)] != text:
@@ -139,26 +143,39 @@ class PictureIndex:
 
     def __init__(self, names: Sequence[str], skipped: Collection[str] = ()) -> None:
         self.names = names
-        self.by_path: dict[str, tuple[int, ...]] = {}
-        for row, name in itertools.chain(enumerate(names), ((PASSED_OVER, name) for name in skipped)):
-            _add(self.by_path, composed(name), (row,))
+        paths = list(map(composed, itertools.chain(names, skipped)))
+        rows = itertools.chain(range(len(names)), itertools.repeat(PASSED_OVER))
+        self.by_path = RowsByName(paths, rows)
 
     @cached_property
-    def by_name(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {}
-        for path, rows in self.by_path.items():
-            last = path[path.rfind("/") + 1 :]
-            stem = _without_suffix(last)
-            _add(found, last, rows)
-            if stem != last:
-                _add(found, stem, rows)
-        return found
+    def by_name(self) -> "RowsByName":
+        paths, rows = self.by_path.names, list(self.by_path.rows)
+        lasts = [path[path.rfind("/") + 1 :] for path in paths]
+        stems = list(map(_without_suffix, lasts))
+        if stems == lasts:
+            return RowsByName(lasts, rows)
+        shorter = [position for position, (stem, last) in enumerate(zip(stems, lasts, strict=True)) if stem != last]
+        return RowsByName([*lasts, *(stems[i] for i in shorter)], [*rows, *(rows[i] for i in shorter)])
 
 
-def _add(found: dict[str, tuple[int, ...]], key: str, rows: tuple[int, ...]) -> None:
-    before = found.setdefault(key, rows)
-    if before is not rows:
-        found[key] = (*before, *rows)
+class RowsByName:
+    """Which rows a name stands for. Nearly every name stands for one: a dictionary of numbers, made in one go."""
+
+    def __init__(self, names: list[str], rows: Iterable[int]) -> None:
+        self.names, self.rows = names, list(itertools.islice(rows, len(names)))
+        self.one = dict(zip(names, self.rows, strict=True))
+        self.several: dict[str, tuple[int, ...]] = {}
+        if len(self.one) < len(names):
+            repeated = {name for name, count in Counter(names).items() if count > 1}
+            for name, row in zip(names, self.rows, strict=True):
+                if name in repeated:
+                    self.several[name] = (*self.several.get(name, ()), row)
+            for name in repeated:
+                del self.one[name]
+
+    def get(self, name: str) -> tuple[int, ...]:
+        row = self.one.get(name)
+        return self.several.get(name, ()) if row is None else (row,)
 
 
 Found = tuple[tuple[int, ...], str]
@@ -188,11 +205,30 @@ class PictureFinder:
         folder, last = _parted(stripped.replace("\\", "/"))
         tails = self._tails.get(folder) or self._tails_of(folder)
         for tail, left_off in tails:
-            rows = by_path.get(tail + last)
-            if rows:
+            if rows := by_path.get(tail + last):
                 return rows, left_off
         # a bare name reaches into sub-folders, a path with folders that do not exist does not
-        return (self.index.by_name.get(last, ()) if len(tails) == 1 else ()), ""
+        return (self.index.by_name.get(last) if len(tails) == 1 else ()), ""
+
+    def find_plain(self, names: list[str]) -> list[int | None]:
+        """The rows of the names that `find` would find at its first tries, all at once; None for the others."""
+        meant = list(map(self.index.by_path.one.get, names))
+        if None in meant:
+            meant = [self._row_below(name) if row is None else row for name, row in zip(names, meant, strict=True)]
+        return meant
+
+    def _row_below(self, name: str) -> int | None:
+        """The row of the one picture to which the path leads from the folders; None where that is not all there is."""
+        cut = name.rfind("/") + 1
+        folder = name[:cut]
+        below = self._below.get(folder)
+        if below is None and self._roots and "\0" not in name:
+            below = self._below[folder] = self._folders_below(folder)
+        row = self.index.by_path.one.get(below[0] + name[cut:]) if below is not None and len(below) == 1 else None
+        if row is None and not cut and "\\" not in name and name.isascii() and name == name.strip():
+            is_below = any(self.index.by_path.get(folder + name) for folder in below or ())
+            return None if is_below else self.index.by_name.one.get(name)
+        return row
 
     def _find_below(self, name: str) -> tuple[int, ...]:
         """Rows of the pictures that the path leads to from the picture folder and from the label file's folder."""
@@ -201,7 +237,7 @@ class PictureFinder:
             return ()
         if folder not in self._below:
             self._below[folder] = self._folders_below(folder)
-        found = [self.index.by_path.get(below + last, ()) for below in self._below[folder]]
+        found = [self.index.by_path.get(below + last) for below in self._below[folder]]
         return found[0] if len(found) == 1 else tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
     def _folders_below(self, folder: str) -> list[str]:
@@ -247,13 +283,15 @@ def _without_suffix(name: str) -> str:
 def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
     """Each line with the row that it means; what cannot be told is refused before anything is made of the file."""
     entries = read_entries(path, finder)
-    row_of: dict[str, int] = {}
+    meant = finder.find_plain(entries.names)
+    plain = (name for name, row in zip(entries.names, meant, strict=True) if row is not None and not _is_absolute(name))
+    folders = {"": name for name in itertools.islice(plain, 1)}
     unclear: dict[str, tuple[int, ...]] = {}
-    folders: dict[str, str] = {}
-    for name in dict.fromkeys(entries.names):
+    found: dict[str, int] = {}
+    for name in dict.fromkeys(itertools.compress(entries.names, map(_is_none, meant))) if None in meant else ():
         rows, left_off = finder.find(name)
         if len(rows) == 1:
-            row_of[name] = rows[0]
+            found[name] = rows[0]
         else:
             unclear[name] = rows
         if left_off not in folders and (left_off or not _is_absolute(name)):
@@ -261,11 +299,15 @@ def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
     if unclear:
         _refuse_unclear(entries, unclear, folders, finder.index.names)
     _require_one_folder(entries, folders)
-    meant = [row_of[name] for name in entries.names]
-    if PASSED_OVER in row_of.values():
-        kept = [position for position, row in enumerate(meant) if row != PASSED_OVER]
-        return RowLabels([meant[position] for position in kept], entries.take(kept))
-    return RowLabels(meant, entries)
+    rows_meant = [found[name] if row is None else row for name, row in zip(entries.names, meant, strict=True)]
+    if PASSED_OVER in rows_meant:
+        kept = [position for position, row in enumerate(rows_meant) if row != PASSED_OVER]
+        return RowLabels([rows_meant[position] for position in kept], entries.take(kept))
+    return RowLabels(rows_meant, entries)
+
+
+def _is_none(row: int | None) -> bool:
+    return row is None
 
 
 def _refuse_unclear(

@@ -45,7 +45,7 @@ def views_in_chunks(
         config=config,
         rng=stream(seed, "invariance"),
     )
-    size = chunk_size(images, device)
+    size = chunk_size(images, device)  # of views; `Inference` takes fewer at a time where a network enlarges them
     for chunk in (slice(start, start + size) for start in range(0, n, size)):
         yield chunk, _views(images[chunk].to(device), parameters[chunk].to(device))
 

@@ -63,7 +63,9 @@ class Task:
             model=self.experiment.model,
             input_shape=tuple(self.inputs.shape[1:]),
             class_names=self.class_names,
-            statistics=train.statistics if isinstance(train, ImageSet) else None,
+            statistics=self.experiment.model.input_statistics(train.statistics)
+            if isinstance(train, ImageSet)
+            else None,
         )
 
     @property
@@ -160,7 +162,8 @@ def views_of(train: ImageSet | VectorSet, experiment: Experiment) -> Views:
         return VectorViews()
     height, width = train.images.shape[2:]
     experiment.augment.pad_for(height, width)
-    return ImageViews(experiment.augment, train.statistics, height=height, width=width)
+    statistics = experiment.model.input_statistics(train.statistics)
+    return ImageViews(experiment.augment, statistics, height=height, width=width)
 
 
 def rows_of(part: ImageSet | VectorSet) -> Tensor:

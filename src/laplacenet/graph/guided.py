@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64, Num, Shaped
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from scipy.stats import chi2
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from laplacenet.graph.alignment import align_to_prior
@@ -32,6 +33,7 @@ from laplacenet.graph.pseudo_labels import (
 )
 from laplacenet.graph.solver import Solution, solve
 from laplacenet.runtime import stream
+from laplacenet.runtime.threads import by_pieces
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
 USUAL_PENALTY = 100.0
@@ -132,9 +134,11 @@ def label_landscape(
 ) -> GuidedLabels:
     """As `guided_labels`; the landscape serves any number of labelings."""
     y = checked_labels(torch.as_tensor(labels, device=land.X.device), len(land.X), n_classes)
-    guide = Guide(land, y, n_classes or int(y.max()) + 1, config)
-    answer = guide.ask(y)
-    unseen, folds = guide.cross_fit()
+    # a step of the classifier takes milliseconds: threads that share one and wait took ten times as long on a busy machine
+    with threadpool_limits(1, user_api="blas"):
+        guide = Guide(land, y, n_classes or int(y.max()) + 1, config)
+        answer = guide.ask(y)
+        unseen, folds = guide.cross_fit()
     is_judged = (folds != NEVER).to(y.device)
     temperature = 1.0
     if int(is_judged.sum()) >= FEWEST_TO_CALIBRATE:
@@ -266,9 +270,12 @@ class Guide:
         folds[self.labeled.cpu()] = torch.from_numpy(
             stratified_folds(self.classes, self.config.n_folds, seed=self.config.seed)
         )
-        for fold in range(int(folds.max()) + 1):
+
+        def judge(fold: int) -> None:
             is_hidden = (folds == fold).to(self.y.device)
             unseen[is_hidden] = self.ask(torch.where(is_hidden, -1, self.y)).scores[is_hidden].to(unseen.dtype)
+
+        by_pieces(judge, range(int(folds.max()) + 1))
         return unseen, folds
 
 

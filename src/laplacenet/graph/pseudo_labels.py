@@ -11,12 +11,12 @@ from laplacenet.graph.alignment import align_to_prior
 from laplacenet.graph.arrays import Array, as_floating
 from laplacenet.graph.config import GraphConfig
 from laplacenet.graph.reach import reach_every_point
-from laplacenet.graph.search import Neighbors, ivf_neighbors, nearest_neighbors
+from laplacenet.graph.search import Neighbors, half_ivf_neighbors, ivf_neighbors, nearest_neighbors
 from laplacenet.graph.solver import solve
 from laplacenet.runtime import InputError
 
-# Exact search takes about 10 s at this size on two cores and grows with the square; a GPU needs no other.
-EXACT_ON_CPU_UP_TO = 100_000
+# Exact search takes about 10 s at this size, on two cores and on an H200, and grows with the square.
+EXACT_UP_TO = {"cpu": 100_000, "cuda": 2_000_000}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def spread(graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes
     Y = one_hot(y, n_classes).to(W_normalized.dtype)
     prior = class_prior(Y, config.prior)
     solution = solve(W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations)
-    F, unreachable = reach_every_point(solution.F.clamp(min=0), W_normalized)
+    del Y  # as large as the scores
+    F, unreachable = reach_every_point(solution.F.clamp_(min=0), W_normalized)
     scores = align_to_prior(F, y >= 0, prior, iterations=config.alignment_iterations)
     return PseudoLabels(
         labels=hard_labels(scores, y),
@@ -81,11 +82,11 @@ def spread(graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes
 
 
 def search_neighbors(X: Float[Tensor, "n d"], config: GraphConfig) -> Neighbors:
-    """Exact neighbors on a GPU, on a CPU as `config.search` says; `auto` is exact up to a size."""
-    is_approximate = config.search == "approximate" or (config.search == "auto" and len(X) > EXACT_ON_CPU_UP_TO)
-    if is_approximate and X.device.type == "cpu":
-        return ivf_neighbors(X, k=config.k)
-    return nearest_neighbors(X, k=config.k)
+    """Exact neighbors, or IVF, as `config.search` says; `auto` is exact up to a size, which depends on the device."""
+    most = EXACT_UP_TO[X.device.type]
+    if config.search == "exact" or (config.search == "auto" and len(X) <= most):
+        return nearest_neighbors(X, k=config.k)
+    return ivf_neighbors(X, k=config.k) if X.device.type == "cpu" else half_ivf_neighbors(X, k=config.k)
 
 
 def checked_features(features: Num[Array, "n d"]) -> Float[Tensor, "n d"]:

@@ -1,25 +1,126 @@
-"""Embeddings: the graph alone labels every row, and with folds of the labels hidden it says how well."""
+"""Embeddings: the graph alone labels every row, says how well, and is kept as a model for rows that come later."""
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.data import VectorSet
+from laplacenet.graph.induction import neighbor_means
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.choosing import chosen_prior
+from laplacenet.labeling.choices import chosen_prior
 from laplacenet.labeling.estimate import FEW, calibrate, estimate_accuracy
-from laplacenet.labeling.evidence import NEVER, Answer, ask, stratified_folds, unseen_graph_evidence
-from laplacenet.labeling.graph_model import GraphModel, save_graph_model
+from laplacenet.labeling.evidence import NEVER, Answer, ask, graph_evidence, stratified_folds, unseen_graph_evidence
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.outcome import Findings, labeling_of, write_outcome
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.outcome import Findings, labeling_of, map_positions, write_outcome
+from laplacenet.labeling.predictions import Prediction, Source, named_predictions, row_names
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.runtime import RunFolder
+from laplacenet.models.saved import DESCRIPTION, model_kind, read_model_files, usable_temperature, write_model_files
+from laplacenet.runtime import (
+    InputError,
+    Monitor,
+    NullMonitor,
+    RunFolder,
+)
 from laplacenet.training import Execution
+
+KIND = "graph"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphModel:
+    """Rows of length 1 with their scores (zero where no label came), and what makes probabilities of scores."""
+
+    points: Float[Tensor, "n d"]
+    scores: Float[Tensor, "n C"]
+    masses: Float[Tensor, " C"]
+    prior: tuple[float, ...]
+    class_names: tuple[str, ...]
+    k: int
+    temperature: float
+
+    def __post_init__(self) -> None:
+        (n, n_classes), names = self.scores.shape, self.class_names
+        if len(self.points) != n or self.masses.shape != (n_classes,):
+            raise ValueError(f"points, scores and masses do not fit one another ({n} rows, {n_classes} classes)")
+        if len(set(names)) != n_classes or len(names) != n_classes:
+            raise ValueError(f"class_names must be {n_classes} different names")
+        if len(self.prior) != n_classes or not all(0 < share <= 1 for share in self.prior):
+            raise ValueError(f"prior must be {n_classes} shares above 0")
+        if self.k < 1:
+            raise ValueError(f"k = {self.k}, where 1 or more neighbors are asked")
+        usable_temperature(self.temperature)
+
+    def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
+        """F = γ𝒲F + Y holds at the labeled rows' neighbors; for a row without a label it is the mean of its own."""
+        if vectors.shape[1] != self.points.shape[1]:
+            raise InputError(f"embeddings of {vectors.shape[1]} numbers; this model reads {self.points.shape[1]}")
+        queries, otherwise = unit_rows(vectors.float()), self.masses.double() / self.masses.double().sum()
+        means = neighbor_means(queries, self.points, self.scores.double(), k=self.k, otherwise=otherwise)
+        return graph_evidence(means, self.masses, self.prior).at(self.temperature)
+
+
+def save_graph_model(folder: Path, model: GraphModel) -> None:
+    tensors = {"points": model.points, "scores": model.scores.float(), "masses": model.masses.double()}
+    description = {
+        "kind": KIND,
+        "class_names": model.class_names,
+        "prior": model.prior,
+        "k": model.k,
+        "temperature": model.temperature,
+    }
+    write_model_files(folder, description, tensors)
+
+
+def holds_graph_model(folder: Path) -> bool:
+    """Whether the folder's model is a graph over embeddings, not a network."""
+    return model_kind(folder) == KIND
+
+
+def load_graph_model(folder: Path) -> GraphModel:
+    found, tensors = read_model_files(folder)
+    try:
+        return GraphModel(
+            points=tensors["points"],
+            scores=tensors["scores"],
+            masses=tensors["masses"],
+            prior=tuple(float(share) for share in found["prior"]),
+            class_names=tuple(str(name) for name in found["class_names"]),
+            k=int(found["k"]),
+            temperature=float(found["temperature"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{folder / DESCRIPTION}: not the description of a graph over embeddings ({error})") from error
+
+
+BLOCK = 5_000  # rows judged at once
+
+
+def graph_predictions(
+    model: GraphModel, sources: Sequence[Source], *, monitor: Monitor | None = None
+) -> Iterator[Prediction]:
+    """One for each row of the array files, in order."""
+    for source, rows in [(source, vectors(source)) for source in sources]:
+        named = None if source.rows is None else source.rows.file_names
+        names: Sequence[str] = row_names(source.path, len(rows)) if named is None else named
+        for start in range(0, len(rows), BLOCK):
+            some = names[start : start + BLOCK]
+            probabilities = model.probabilities(rows.vectors[start : start + BLOCK])
+            (monitor or NullMonitor()).advance(len(some))
+            yield from named_predictions(some, probabilities, model.class_names)
+
+
+def vectors(source: Source) -> VectorSet:
+    rows = None if source.rows is None else source.rows.rows
+    if not isinstance(rows, VectorSet):
+        raise InputError(f"{source.path}: holds no embeddings; this run labeled some, give .npy or .npz files of more")
+    return rows
+
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # rows beyond which a fold takes seconds

@@ -1,6 +1,8 @@
-"""How accurate the labels are, judged by given labels that had no part in them."""
+"""How accurate the labels are, judged by labels that had no part in them: given ones that were hidden, or true ones."""
 
 import math
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -8,8 +10,14 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 from torch import Tensor
 
+from laplacenet.data import Collection, ImageSet, VectorSet, read_judges
+from laplacenet.data.arrays import ARRAY_SUFFIXES
+from laplacenet.data.judges import labels_own_rows
+from laplacenet.graph.guided import too_even
 from laplacenet.labeling.evidence import Evidence
-from laplacenet.labeling.result import Calibration, CalibrationBin, ClassEstimate, Estimate, Interval
+from laplacenet.labeling.result import Calibration, CalibrationBin, ClassEstimate, Estimate, Interval, Labeling
+from laplacenet.labeling.settings import read_settings
+from laplacenet.runtime import InputError, RunFolder
 
 LEVEL = 0.95
 
@@ -148,3 +156,101 @@ def suspect_labels(
     own = unseen.nan_to_num(0).gather(1, given.clamp(min=0)[:, None]).squeeze(1)
     is_slip = likeliest > least_ratio * own
     return is_judged & (found != given) & is_slip
+
+
+FASTEST = 0.5  # the error falls with this power of the number of labels at most
+OF_UNJUDGED = 0.5  # accuracy in classes that cannot be judged, relative to the others; measured: 0.3 to 0.4
+
+
+def estimate_by_folds(
+    unseen: Float[Tensor, "n C"],
+    given: Int64[Tensor, " n"],
+    shares: Float[Tensor, " C"],
+    *,
+    n_folds: int,
+    method: str,
+    class_names: tuple[str, ...],
+) -> Estimate:
+    """`unseen` are scores of labeled rows while their fold was hidden, NaN elsewhere; `shares` by `shares_to_count`.
+
+    Three things that a plain share of labels found again would hide:
+
+    * The answer that counts had all labels, one that is judged only those outside a fold: half of them with two folds.
+      So the upper end allows for an error that falls with the square root of the number of labels (measured: with its
+      power 0.2 to 0.3).
+    * A class with one label cannot be judged, and is among the hardest. The lower end takes it to be all wrong, the
+      value to be half as accurate as the others.
+    * If labels were drawn at random, a class counts as often as it was drawn: an estimated prior would give weight to
+      the classes with many labels, which are the easier ones. Only if each class was given about as many labels as any
+      other do the estimated shares count.
+    """
+    found = estimate_accuracy(unseen, given, shares, method=method, class_names=class_names)
+    if found.accuracy is None:
+        return found
+    is_judged = torch.tensor([entry.n > 0 for entry in found.classes])
+    unjudged = float(shares[~is_judged].sum() / shares.sum())
+    return replace(found, accuracy=widened(found.accuracy, n_folds=n_folds, unjudged=unjudged))
+
+
+def shares_to_count(given: Int64[Tensor, " n"], estimated: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
+    """How much each class counts: as often as it was drawn, or as estimated if the counts say nothing."""
+    counts = torch.bincount(given[given >= 0], minlength=len(estimated))
+    if too_even(counts[counts > 0].numpy()):
+        return estimated
+    return (counts / counts.sum()).to(estimated.dtype)
+
+
+def widened(accuracy: Interval, *, n_folds: int, unjudged: float) -> Interval:
+    """By what the folds' smaller number of labels and the unjudged share of the rows leave open."""
+    remaining_error = (1 - accuracy.high) * (1 - 1 / n_folds) ** FASTEST
+    return Interval(
+        value=accuracy.value * (1 - unjudged + unjudged * OF_UNJUDGED),
+        low=accuracy.low * (1 - unjudged),
+        high=1 - remaining_error,
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Of the labels that were found: how many were judged, the share that is right with its 95 % confidence interval,
+    the same for each class, and how far confidence is from accuracy on average."""
+
+    n: int
+    accuracy: Interval
+    classes: tuple[ClassEstimate, ...]
+    calibration_error: float
+    bins: tuple[CalibrationBin, ...]
+    notes: tuple[str, ...] = ()
+
+
+def evaluate_labeling(run: Path, labeling: Labeling, truth: Path) -> Evaluation:
+    """`truth` is a label file for the run's own rows; rows whose label was given do not count."""
+    if truth.is_dir() or not labels_own_rows(truth):
+        raise InputError(f"{truth}: give the true labels of the run's own rows: a .csv, .tsv, .jsonl or .npy file")
+    judges = read_judges(truth, rows_of(run, labeling))
+    row_of = {name: row for row, name in enumerate(labeling.names)}
+    rows = torch.tensor([row_of[name] for name in judges.names])
+    bins = calibration_bins(labeling.scores[rows], judges.labels)
+    is_right = labeling.labels[rows] == judges.labels
+    classes = per_class(is_right, judges.labels, labeling.summary.class_names)
+    accuracy = wilson(float(is_right.double().mean()), len(rows))
+    return Evaluation(len(rows), accuracy, classes, expected_error(bins), bins, judges.notes)
+
+
+def per_class(
+    is_right: Bool[Tensor, " m"], truth: Int64[Tensor, " m"], class_names: tuple[str, ...]
+) -> tuple[ClassEstimate, ...]:
+    return tuple(class_estimate(name, is_right[truth == number]) for number, name in enumerate(class_names))
+
+
+def rows_of(run: Path, labeling: Labeling) -> Collection:
+    """The run's rows by name and given label, without what they look like: a list of true labels asks for no more."""
+    config = read_settings(RunFolder.open(run)).collection
+    pictures = Path(config.pictures)
+    n, class_names = len(labeling), labeling.summary.class_names
+    rows: ImageSet | VectorSet
+    if pictures.suffix.lower() in ARRAY_SUFFIXES and not pictures.is_dir():
+        rows = VectorSet(torch.zeros(n, 1), labeling.given, class_names)
+    else:
+        rows = ImageSet(torch.zeros(n, 1, 1, 1, dtype=torch.uint8), labeling.given, class_names, labeling.names)
+    return Collection(rows, labeling.names, pictures, merges_similar_classes=config.merge_classes)

@@ -15,14 +15,11 @@ from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
 from laplacenet.data.walking import PictureFile
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
-from laplacenet.labeling.estimate import FEW, calibrate
+from laplacenet.labeling.estimate import FEW, calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
-from laplacenet.labeling.fold_estimate import estimate_by_folds, shares_to_count
-from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.outcome import Findings, labeling_of
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.outcome import LARGEST_SIDE, Findings, labeling_of, map_positions, save_gallery, shown_rows
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary, save_labeling, write_labels
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import FeatureNetwork, load_features

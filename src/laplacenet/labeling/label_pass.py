@@ -12,9 +12,9 @@ from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import connect, unit_rows
 from laplacenet.labeling.evidence import Evidence, ask, score_evidence
 from laplacenet.labeling.result import SOURCES
-from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 from laplacenet.models import Inference
 from laplacenet.runtime import InputError
+from laplacenet.runtime.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 
 GRAPH_TEMPERATURE = 0.5
 """At which the graph's evidence is as sure as the network is, on pictures whose hidden labels were looked at."""

@@ -3,23 +3,26 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.data import ImageSet
-from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.choices import picture_choices
 from laplacenet.labeling.estimate import FEW, FEWEST, LEVEL, calibrate, estimate_accuracy, fit_temperature
 from laplacenet.labeling.evidence import no_evidence, score_evidence
+from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, vote
-from laplacenet.labeling.outcome import Findings, labeling_of, write_outcome
+from laplacenet.labeling.outcome import Findings, labeling_of, map_positions, principal_components, write_outcome
 from laplacenet.labeling.pictures import Passes, PictureStages
-from laplacenet.labeling.positions import map_positions, principal_components
-from laplacenet.labeling.result import Calibration, ClassEstimate, Estimate, Summary
+from laplacenet.labeling.result import SUMMARY, Calibration, ClassEstimate, Estimate, Summary, read_labeling_file
 from laplacenet.labeling.stage_plan import ESTIMATE, reporting_s
-from laplacenet.labeling.stages import LabelingContext, begin_with
-from laplacenet.models import Inference, Network, save_model
+from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
+from laplacenet.models import Inference, Network, require_fit, save_model
+from laplacenet.runtime import InputError, NullMonitor, RunFolder
+from laplacenet.training import Execution
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,3 +199,32 @@ def remarks(found: PictureFindings, *, is_complete: bool) -> list[str]:
     elif found.calibration.n < FEW:
         notes.append(f"confidences are calibrated on {found.calibration.n} labels only, which say little")
     return notes
+
+
+def require_trainable(job: Job, execution: Execution) -> None:
+    """Refuse a network that cannot read these pictures, and a crop larger than they are, before anything is written."""
+    settings, nowhere = job.settings, RunFolder(Path())
+    context = LabelingContext(job, nowhere, execution, NullMonitor(), 0.0)
+    height, width = context.rows.images.shape[2:]
+    settings.augment.pad_for(height, width)
+    example = context.views.plain(context.rows.images[:1])
+    require_fit(context.description().build(), example, name=settings.model.name)
+
+
+def picture_run(context: LabelingContext, *, step_s: float | None, why: tuple[str, ...] = ()) -> PictureRun:
+    limit_s = context.job.settings.time.limit_s
+    return PictureRun(
+        context,
+        (*why, *picture_choices(context.job, step_s=step_s)),
+        step_s=step_s,
+        ends_at=None if limit_s is None else context.started_at + limit_s,
+        elapsed_before_s=elapsed_before_s(context.folder),
+    )
+
+
+def elapsed_before_s(folder: RunFolder) -> float:
+    """The time of earlier sessions, as far as it was written down; a damaged file will be written anew."""
+    try:
+        return read_labeling_file(folder.path).summary.elapsed_s if folder.has(SUMMARY) else 0.0
+    except InputError:
+        return 0.0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from jaxtyping import Int64
 from torch import Tensor
 
-from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.label_pass import LabelPass
 from laplacenet.labeling.stage_plan import (
     ESTIMATE,
@@ -20,7 +19,15 @@ from laplacenet.labeling.stage_plan import (
     kind_of,
     number_of,
 )
-from laplacenet.labeling.stages import PASS, Deadline, LabelingContext, StageRun, finished_pass, planned_config
+from laplacenet.labeling.stages import (
+    PASS,
+    Deadline,
+    LabelingContext,
+    StageEpoch,
+    StageRun,
+    finished_pass,
+    planned_config,
+)
 from laplacenet.runtime import Monitor
 from laplacenet.training.checkpoint import checkpoint_step
 

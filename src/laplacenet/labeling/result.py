@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
-from laplacenet.labeling.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 from laplacenet.runtime import InputError, read_sealed, write_sealed
 from laplacenet.runtime.csv_files import write_csv
 from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 
 SUMMARY, TENSORS = "labeling.json", "labeling.safetensors"
 KINDS = ("pictures", "embeddings")

@@ -11,30 +11,21 @@ import torch
 
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
-from laplacenet.labeling.choosing import chosen_size, settings_for
-from laplacenet.labeling.choosing_features import FeatureChoice, choose_features
-from laplacenet.labeling.curves import StageEpoch
+from laplacenet.labeling.choices import FeatureChoice, choose_features, chosen_size, settings_for
 from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
 from laplacenet.labeling.features import TimedMonitor, feature_choices, features_of, read_feature_job, run_on_features
-from laplacenet.labeling.job import Job, read_job
+from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, require_same_inputs
+from laplacenet.labeling.picture_run import picture_run, require_trainable
 from laplacenet.labeling.pictures import StageProgress
-from laplacenet.labeling.run import (
-    DEFAULT_LIMIT_S,
-    begin,
-    input_changes_of,
-    picture_run,
-    plan_steps,
-    read_settings,
-    require_same_inputs,
-    require_trainable,
-)
-from laplacenet.labeling.settings import SCRATCH, LabelingSettings
-from laplacenet.labeling.stage_plan import use_threads
-from laplacenet.labeling.stages import LabelingContext
+from laplacenet.labeling.settings import SCRATCH, LabelingSettings, read_settings
+from laplacenet.labeling.stage_plan import plan_steps, use_threads
+from laplacenet.labeling.stages import LabelingContext, StageEpoch
 from laplacenet.models.features import FeatureNetwork
 from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
 from laplacenet.training import Execution
 
+DEFAULT_LIMIT_S = 240.0
+"""For training on pictures, where neither time nor steps were asked for."""
 CHOOSING_SHARE = 0.4
 """Of the time: what --features auto may take to judge a pretrained network; a network is trained in the rest."""
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from laplacenet.augment import AugmentConfig
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime.run_folder import EXPERIMENT
+from laplacenet.runtime.settings import from_json
 from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
@@ -89,3 +91,11 @@ class LabelingSettings:
     def __post_init__(self) -> None:
         if self.threads is not None and not 0 < self.threads <= MOST_THREADS:
             raise InputError(f"threads = {self.threads}; give a number between 1 and {MOST_THREADS}")
+
+
+def read_settings(folder: RunFolder) -> LabelingSettings:
+    """Of a run of label, or of another command that labels, whose `kind` says so."""
+    content = folder.read(EXPERIMENT)
+    if not isinstance(content, dict) or "kind" not in content:
+        raise InputError(f"{folder.path}: is no labeling; go on with laplacenet train --resume {folder.path}")
+    return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))

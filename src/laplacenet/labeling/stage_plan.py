@@ -17,6 +17,7 @@ from torch import Tensor
 
 from laplacenet.labeling.estimate import FEWEST
 from laplacenet.labeling.evidence import stratified_folds, without_fold
+from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.labeling.stages import LabelingContext, Stage, planned_config
 from laplacenet.runtime import stream
 from laplacenet.training import LaplaceNet, Problem, Run, TrainConfig, train
@@ -188,3 +189,38 @@ class StagePlan:
 
     def begins_with(self, name: str) -> str | None:
         return ESTIMATE if name == FINAL and self.folds is not None else None
+
+
+PASSES_PER_STAGE = 2
+"""Labelings of all rows that a short stage makes: before its first epoch and at its end."""
+
+
+def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]:
+    """The context with its threads and steps, and what a step takes.
+
+    Steps that were asked for are taken as they are, with None for their time; otherwise as many as fit into the time.
+    """
+    settings, limit_s = context.job.settings, context.job.settings.time.limit_s
+    if settings.time.steps is not None or limit_s is None:
+        steps = settings.time.steps or settings.train.steps
+        settings = replace(settings, threads=settings.threads or torch.get_num_threads())
+        return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), None
+    numbers = [settings.threads] if settings.threads else threads_to_try(context)
+    threads, step_s, pass_s = measure_threads(context, numbers)
+    settings = replace(settings, threads=threads)
+    context = with_settings(context, settings)
+    left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows))
+    passes_s = len(full_plan(context).names) * PASSES_PER_STAGE * pass_s
+    if settings.time.suspects and passes_s > left_s / 2 and not context.path("").exists():
+        settings = replace(settings, time=replace(settings.time, suspects=False))  # the labels themselves come first
+    steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
+    return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), step_s
+
+
+def full_plan(context: LabelingContext) -> StagePlan:
+    job = context.job
+    return StagePlan(context, hidden_folds(job.given, seed=job.settings.seed))
+
+
+def with_settings(context: LabelingContext, settings: LabelingSettings) -> LabelingContext:
+    return replace(context, job=replace(context.job, settings=settings))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from laplacenet.data import ImageSet, data_hash
-from laplacenet.labeling.curves import StageEpoch
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
@@ -33,6 +32,37 @@ from laplacenet.training import (
     load_checkpoint,
 )
 from laplacenet.training.checkpoint import checkpoint_identity
+
+
+@dataclass(frozen=True)
+class StageEpoch:
+    """One epoch, or a piece of one.
+
+    `steps` are all of the stage's. `class_shares` are those of the pseudo-labels among rows without a label, None in an
+    epoch without pseudo-labels. `elapsed_s` counts the training of all stages so far.
+    """
+
+    stage: str
+    epoch: int
+    phase: str
+    step: int
+    steps: int
+    is_complete: bool
+    loss: float
+    lr: float
+    n_unreachable: int | None
+    is_converged: bool | None
+    class_shares: list[float] | None
+    elapsed_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_curves(folder: Path) -> list[dict[str, Any]]:
+    """The epochs of all stages in the order in which they were run; none where nothing was trained."""
+    return RunFolder(folder).epochs()
+
 
 PLAN, PASS = "stage.json", "labels.safetensors"
 

@@ -1,6 +1,6 @@
 """f = g ∘ z: the networks, by name, each with `embed` and `head`."""
 
-from laplacenet.models.build import MODELS, ModelConfig, build_model
+from laplacenet.models.build import MODELS, ModelConfig, build_model, build_network
 from laplacenet.models.inference import Inference
 from laplacenet.models.network import Network, require_fit
 from laplacenet.models.norm import still_statistics
@@ -14,6 +14,7 @@ __all__ = [
     "ModelDescription",
     "Network",
     "build_model",
+    "build_network",
     "learn_patches",
     "load_model",
     "require_fit",

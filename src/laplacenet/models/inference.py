@@ -14,8 +14,9 @@ CHUNK = {"cuda": 2_000, "cpu": 250}
 PIXELS = 32 * 32
 
 
-def chunk_size(inputs: Tensor, device: torch.device) -> int:
-    n_pixels = inputs.shape[2:].numel() if inputs.ndim == 4 else 1
+def chunk_size(inputs: Tensor, device: torch.device, *, pixels: int | None = None) -> int:
+    """`pixels` is the side that the network enlarges its pictures to."""
+    n_pixels = max(inputs.shape[2:].numel(), (pixels or 0) ** 2) if inputs.ndim == 4 else 1
     return max(1, CHUNK[device.type] * PIXELS // max(PIXELS, n_pixels))
 
 
@@ -39,7 +40,7 @@ class Inference:
         self.network.eval()
         try:
             with torch.no_grad(), mixed_precision(device):
-                chunks = torch.split(inputs, chunk_size(inputs, device))
+                chunks = torch.split(inputs, chunk_size(inputs, device, pixels=self.network.pixels))
                 # whole chunks: in passes of the same size features are the same, however many processes there are
                 own = [self._embed_chunk(chunks[i].to(device)) for i in self.group.part(len(chunks))]
                 if not own:  # fewer chunks than processes

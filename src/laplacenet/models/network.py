@@ -10,8 +10,13 @@ from laplacenet.runtime import InputError
 class Network(nn.Module):
     """A classifier f(x) = g(z(x)): `embed` is the paper's z, `head` its g.
 
-    The graph is built on what `embed` gives; training goes through `forward`.
+    The graph is built on what `embed` gives; training goes through `forward`. The learning rate of the body is
+    multiplied by `body_lr_scale`. `pixels` is the side that the network itself brings its pictures to, None where it
+    reads them as they are.
     """
+
+    body_lr_scale: float = 1.0
+    pixels: int | None = None
 
     def __init__(self, body: nn.Module, *, embedding_size: int, n_classes: int) -> None:
         super().__init__()
@@ -59,5 +64,6 @@ def require_fit(network: Network, example: Tensor, *, name: str) -> None:
             network.eval()(example)
     except (RuntimeError, ValueError) as error:
         shape = "×".join(map(str, example.shape[1:]))
-        accepted = "mlp for vectors; small-cnn for pictures from 6 px, patch-cnn from 8 px, the others from 32 px"
+        accepted = "mlp for vectors; small-cnn for pictures from 6 px, patch-cnn from 8 px, lite0 to lite2 for any,"
+        accepted += " the others from 32 px"
         raise InputError(f"model {name} cannot read inputs of shape {shape}; choose {accepted}") from error

@@ -77,6 +77,13 @@ class BatchNorm2d(nn.BatchNorm2d):
         return super().forward(x) if share is None else shared_batch_norm(self, x, share)
 
 
+class FixedBatchNorm2d(nn.BatchNorm2d):
+    """Normalizes by its running statistics in training too, and never changes them; weight and bias are trained."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+
+
 class NormActivation(BatchNorm2d):
     """leaky(batch_norm(x)), then a 2×2 max-pooling where `pool` says so; slope 0 is the plain ReLU.
 

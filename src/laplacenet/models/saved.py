@@ -17,7 +17,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.data import ChannelStatistics
-from laplacenet.models.build import ModelConfig, build_model
+from laplacenet.models.build import ModelConfig, build_network, untrained_network
 from laplacenet.models.network import Network
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
 
@@ -43,13 +43,12 @@ class ModelDescription:
     temperature: float = 1.0
 
     def build(self, *, seed: int = 0) -> Network:
-        return build_model(
-            self.model.name,
-            n_classes=len(self.class_names),
-            in_channels=self.input_shape[0],
-            weight_norm=self.model.weight_norm,
-            seed=seed,
-        )
+        """A fresh network, with its pretrained weights if it is to have them."""
+        return build_network(self.model, n_classes=len(self.class_names), in_channels=self.input_shape[0], seed=seed)
+
+    def build_to_fill(self) -> Network:
+        """A network whose weights are about to be replaced: pretrained ones need not be installed."""
+        return untrained_network(self.model, n_classes=len(self.class_names), in_channels=self.input_shape[0])
 
 
 def save_model(folder: Path, network: Network, description: ModelDescription) -> None:
@@ -60,7 +59,7 @@ def load_model(folder: Path) -> tuple[Network, ModelDescription]:
     """The network in evaluation mode, on the CPU."""
     found, weights = read_model_files(folder)
     description = _description(found, source=str(folder / DESCRIPTION))
-    network = description.build()
+    network = description.build_to_fill()
     try:
         network.load_state_dict(weights, strict=True)
     except RuntimeError as error:

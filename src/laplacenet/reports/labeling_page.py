@@ -9,9 +9,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from laplacenet.labeling.acquisition import as_csv, next_entries
-from laplacenet.labeling.curves import read_curves
-from laplacenet.labeling.gallery import N_NEXT, read_gallery
+from laplacenet.labeling.outcome import N_NEXT, read_gallery
 from laplacenet.labeling.result import SOURCES, Interval, Labeling, load_labeling
+from laplacenet.labeling.stages import read_curves
 from laplacenet.reports.labeling_figures import confidence_chart, loss_chart, reliability_chart, shares_chart
 from laplacenet.reports.labeling_map import HEIGHT as MAP_HEIGHT
 from laplacenet.reports.labeling_map import WIDTH as MAP_WIDTH

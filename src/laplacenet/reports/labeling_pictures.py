@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from laplacenet.labeling.acquisition import suspects
-from laplacenet.labeling.gallery import N_SUSPECTS, sure_and_unsure
+from laplacenet.labeling.outcome import N_SUSPECTS, sure_and_unsure
 from laplacenet.labeling.result import Labeling
 
 CRISP_SIDE = 40  # pictures up to this side are kept exactly; JPEG would smear the few pixels they have

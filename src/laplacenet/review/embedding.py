@@ -1,5 +1,7 @@
 """Embeddings of all pictures, made behind the first questions, in random order so that any part is a fair sample."""
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,15 +13,25 @@ from torch import Tensor
 
 from laplacenet.review.photos import Photo
 from laplacenet.review.propagation import Embedded, join
-from laplacenet.runtime import stream
+from laplacenet.runtime import InputError, stream
 
 FIRST_BATCH = 64
 GROWTH = 2.0
 """The graph is made anew each time there are so many times as many embeddings, and when all are there."""
 
+NICENESS = 10
 
 Embedder = Callable[[list[Path]], Iterable[Float[np.ndarray, " d"] | None]]
 """Turns picture files into vectors, in the order of the paths; None where one cannot be read."""
+
+
+def work_behind() -> None:
+    """Let this thread, and those that it starts, work only while nobody waits for an answer to be acknowledged.
+
+    Linux alone has a priority for each thread; elsewhere nothing is changed.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 class Embedding:
@@ -30,7 +42,10 @@ class Embedding:
         self.n_done = 0
         self.is_readable = np.ones(len(photos), dtype=bool)
         self.error: str | None = None
-        self._photos, self._embedder = photos, embedder
+        self.embedder = embedder
+        self.is_finished = False
+        """All pictures are in the graph that was handed out, or none will be any more."""
+        self._photos = photos
         self._order = stream(seed, "review/embedding").permutation(len(photos))
         self._vectors: list[Float[np.ndarray, " d"]] = []
         self._rows: list[int] = []
@@ -54,16 +69,19 @@ class Embedding:
             self._thread.join(timeout=30)
 
     def _work(self, on_graph: Callable[[Embedded], None], on_progress: Callable[[], None]) -> None:
+        work_behind()
         try:
             self._embed_all(on_graph, on_progress)
         except Exception as error:  # said on the page; the answers given so far are safe in the journal
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             on_progress()
+        finally:
+            self.is_finished = True
 
     def _embed_all(self, on_graph: Callable[[Embedded], None], on_progress: Callable[[], None]) -> None:
         paths = [self._photos[row].file.path for row in self._order]
         next_graph = FIRST_BATCH
-        for row, vector in zip(self._order.tolist(), self._embedder(paths), strict=False):
+        for row, vector in zip(self._order.tolist(), self.embedder(paths), strict=False):
             if self._is_closed:
                 return
             if vector is None:

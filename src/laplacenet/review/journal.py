@@ -16,7 +16,6 @@ from typing import Any
 from laplacenet.runtime import InputError
 from laplacenet.runtime.files import sync
 
-ANSWERS = "answers.jsonl"
 N_CHECKED = 16  # hexadecimal digits of the checksum: 64 bits
 ENVELOPE = ("n", "at", "by", "kind", "sum")
 

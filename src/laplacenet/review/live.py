@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from laplacenet.review.embedding import work_behind
 from laplacenet.review.propagation import Embedded, Propagation
 from laplacenet.review.questions import Ranking, rank, regions
 
@@ -83,6 +84,7 @@ class Live:
             self._wakeup.notify_all()
 
     def _work(self) -> None:
+        work_behind()
         propagation: Propagation | None = None
         levels: list[list[list[int]]] = []
         done: tuple[Given | None, Embedded | None] = (None, None)

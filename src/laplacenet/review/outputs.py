@@ -2,19 +2,23 @@
 
 import logging
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
-from laplacenet.data import SKIPPED, Skipped, write_skipped
+from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
-from laplacenet.labeling.evidence import class_masses
-from laplacenet.labeling.gallery import LARGEST_SIDE, save_gallery, shown_rows
-from laplacenet.labeling.graph_model import GraphModel, save_graph_model
-from laplacenet.labeling.positions import map_positions
+from laplacenet.labeling.embeddings import GraphModel, save_graph_model
+from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate
+from laplacenet.labeling.evidence import class_masses, score_evidence
+from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
+from laplacenet.labeling.job import InputRecord
+from laplacenet.labeling.outcome import LARGEST_SIDE, save_gallery, shown_rows
 from laplacenet.labeling.result import (
     SOURCES,
     ClassEstimate,
@@ -26,141 +30,220 @@ from laplacenet.labeling.result import (
     write_labels,
 )
 from laplacenet.reports.labeling_page import write_labeling_page
+from laplacenet.review.audits import FEWEST, AccuracyEstimate
+from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns
 from laplacenet.review.live import Result
-from laplacenet.review.propagation import K
+from laplacenet.review.pretrained import PretrainedEmbedder
+from laplacenet.review.propagation import Embedded, K
 from laplacenet.review.session import Session
 from laplacenet.review.state import NONE, NONE_ID
-from laplacenet.review.views import suspects
-from laplacenet.runtime import InputError
+from laplacenet.review.views import layout, suspects
+from laplacenet.runtime import InputError, RunFolder, provenance
+from laplacenet.runtime.run_folder import PROVENANCE
+from laplacenet.runtime.settings import to_json
 
-LEVEL = 0.95
 METHOD = (
     "A fifth of the questions was drawn at random and kept from the model; the estimate rests on those still kept back,"
     " and is stated for all labels, the person's own included."
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What the files say, all of one moment: who answers meanwhile does not wait, and is in the next files."""
+
+    result: Result
+    known: Known
+    columns: Int64[np.ndarray, " C"]
+    classes: dict[int, str]
+    estimate: AccuracyEstimate
+    n_questions: int
+
+    @property
+    def numbers(self) -> Int64[np.ndarray, " n"]:
+        """The pictures that are embedded, and those that a person has labeled before they were."""
+        return np.union1d(np.flatnonzero(self.known.targets != UNKNOWN), self.result.embedded.rows.numpy())
+
+    @property
+    def rows(self) -> Int64[Tensor, " n"]:
+        """Their rows among the embedded ones, −1 where there is none."""
+        return self.result.place[torch.from_numpy(self.numbers)]
+
+
+def snapshot(session: Session) -> Snapshot:
+    with session.lock:
+        result, known, state = session.live.current, session.known, session.state
+        if result is None or not bool((known.targets != UNKNOWN).any()):
+            raise InputError("nothing to write yet: no picture has been labeled")
+        columns = current_columns(result, state)
+        return Snapshot(result, known, columns, dict(state.classes), session.estimate(), state.n_questions)
+
+
 def write_outputs(session: Session, folder: Path, *, title: str, started_at: float) -> dict[str, Any]:
     """Labels, report and model as of now; `started_at` is by `time.monotonic`."""
-    with session.lock:
-        result, state = session.live.current, session.state
-        if result is None or not any(state.target(name) is not None for name in state.answers):
-            raise InputError("nothing to write yet: no picture has been labeled")
-        labeling = current_labeling(session, result, title=title, elapsed_s=time.monotonic() - started_at)
-        numbers = labeled_numbers(session, result)
-        unreadable = [photo for photo, ok in zip(session.photos, session.embedding.is_readable, strict=True) if not ok]
+    now = snapshot(session)
+    labeling = current_labeling(session, now, title=title, elapsed_s=time.monotonic() - started_at)
+    unreadable = [photo for photo, ok in zip(session.photos, session.embedding.is_readable, strict=True) if not ok]
     if unreadable:
         write_skipped(folder / SKIPPED, [Skipped(photo.name, "cannot be read as a picture") for photo in unreadable])
-    write_gallery(session, folder, labeling, numbers)
+    write_gallery(session, folder, labeling, now.numbers.tolist())
+    write_origin(folder, labeling, now, seed=session.seed)
+    write_model(session, folder, labeling, now)
     save_labeling(folder, labeling)
-    save_graph_model(folder, graph_model(labeling, result, numbers))
     write_labels(folder, labeling)
     write_labeling_page(folder)
     return {"folder": str(folder), "n_labels": len(labeling), "n_given": int(labeling.is_given.sum())}
 
 
-def current_labeling(session: Session, result: Result, *, title: str, elapsed_s: float) -> Labeling:
+def current_labeling(session: Session, now: Snapshot, *, title: str, elapsed_s: float) -> Labeling:
     """Every picture with the person's label, or else the model's; one that has neither yet is left out."""
-    state = session.state
-    numbers = labeled_numbers(session, result)
-    photos = [session.photos[number] for number in numbers]
-    targets = [state.target(photo.name) for photo in photos]
-    names, place, scores = model_scores(session, result, numbers, targets)
-    given = torch.tensor([-1 if target is None else place[target] for target in targets])
-    unseen = torch.full_like(scores, torch.nan)
-    kept_back = [row for row, photo in enumerate(photos) if state.is_kept_back(photo.name)]
-    unseen[kept_back] = scores[kept_back]
-    is_given = given >= 0
+    numbers, rows = now.numbers, now.rows
+    targets = now.known.targets[numbers]
+    names, place, scores = model_scores(now)
+    given = torch.tensor([place.get(target, -1) for target in targets.tolist()])
+    is_given, is_kept_back = given >= 0, torch.from_numpy(now.known.is_kept_back[numbers]) & (given >= 0)
+    calibration = calibrate(score_evidence(scores[is_kept_back]), given[is_kept_back])
+    scores = score_evidence(scores).at(1.0 if calibration is None else calibration.temperature)
+    unseen = torch.where(is_kept_back[:, None], scores, torch.nan)
     scores[is_given] = torch.nn.functional.one_hot(given[is_given], len(names)).float()
-    suspected = set(suspects(session, result))
-    rows = result.place[numbers]
+    suspected = torch.from_numpy(np.isin(numbers, suspects(session, now.result)))
     is_embedded = (rows >= 0)[:, None]
-    positions = map_positions(result.embedded.points, seed=session.seed)
+    positions = layout(now.result.embedded, session.seed)
     return Labeling(
-        summary=summary(session, names, scores, title=title, elapsed_s=elapsed_s),
-        names=tuple(photo.name for photo in photos),
+        summary=replace(
+            summary(session, now, names, scores, title=title, elapsed_s=elapsed_s), calibration=calibration
+        ),
+        names=tuple(session.photos[number].name for number in numbers),
         given=given,
         labels=torch.where(is_given, given, scores.argmax(1)),
         scores=scores,
         sources=torch.where(is_given, SOURCES.index("given"), SOURCES.index("graph")).to(torch.uint8),
         unseen_scores=unseen,
-        is_suspect=torch.tensor([number in suspected for number in numbers]),
-        features=torch.where(is_embedded, result.embedded.points[rows], 0.0),
+        is_suspect=suspected & is_given,
+        features=torch.where(is_embedded, now.result.embedded.points[rows], 0.0),
         positions=torch.where(is_embedded, positions[rows], torch.nan),
     )
 
 
-def labeled_numbers(session: Session, result: Result) -> list[int]:
-    """The pictures that are embedded, and those that a person has labeled before they were."""
-    answered = {session.row_of[name] for name in session.state.answers if name in session.row_of}
-    labeled = {number for number in answered if session.state.target(session.photos[number].name) is not None}
-    return sorted(labeled | set(result.embedded.rows.tolist()))
+def class_numbers(now: Snapshot) -> list[int]:
+    """The classes that have pictures, by number; "none" last."""
+    present = {*now.columns.tolist(), *now.known.targets.tolist()} - {UNKNOWN}
+    return sorted(present - {NONE_ID}) + ([NONE_ID] if NONE_ID in present else [])
 
 
-def model_scores(
-    session: Session, result: Result, numbers: list[int], targets: list[int | None]
-) -> tuple[tuple[str, ...], dict[int, int], Float[Tensor, "n C"]]:
+def model_scores(now: Snapshot) -> tuple[tuple[str, ...], dict[int, int], Float[Tensor, "n C"]]:
     """The classes' names, the column of each class, "none" last, and what the model says of each picture."""
-    state = session.state
-    now = [label if label == NONE_ID else state.current(label) for label in result.columns]
-    labels = sorted({*now, *(target for target in targets if target is not None)} - {NONE_ID})
-    if NONE_ID in now or NONE_ID in targets:
-        labels.append(NONE_ID)
-    names = tuple(NONE if label == NONE_ID else state.classes.get(label, f"class {label}") for label in labels)
+    labels = class_numbers(now)
+    names = tuple(NONE if label == NONE_ID else now.classes.get(label, f"class {label}") for label in labels)
     place = {label: column for column, label in enumerate(labels)}
-    scores = torch.zeros(len(numbers), len(labels))
-    rows = result.place[numbers]
-    for column, label in enumerate(now):
-        scores[:, place[label]] += torch.where(rows >= 0, result.scores[rows, column], 0.0)
-    if not now:
-        scores += 1 / len(labels)
+    rows = now.rows
+    scores = torch.zeros(len(rows), len(labels))
+    for column, label in enumerate(now.columns.tolist()):
+        scores[:, place[label]] += torch.where(rows >= 0, now.result.scores[rows, column], 0.0)
+    is_unknown = scores.sum(1) == 0  # not embedded, or nothing is learned yet
+    scores[is_unknown] = 1 / len(labels)
     return names, place, scores
 
 
 def summary(
-    session: Session, names: tuple[str, ...], scores: Float[Tensor, "n C"], *, title: str, elapsed_s: float
+    session: Session,
+    now: Snapshot,
+    names: tuple[str, ...],
+    scores: Float[Tensor, "n C"],
+    *,
+    title: str,
+    elapsed_s: float,
 ) -> Summary:
-    found = session.estimate()
+    found = now.estimate
     accuracy = None if found.value is None else Interval(found.value, found.low, found.high)
-    n_left = len(session.photos) - len(scores) - int((~session.embedding.is_readable).sum())
+    n_unreadable = int((~session.embedding.is_readable).sum())
+    n_left = len(session.photos) - len(scores) - n_unreadable
     shares = scores.double().mean(0).clamp(min=1e-9)
     return Summary(
         title=title,
         kind="pictures",
         class_names=names,
         prior=tuple((shares / shares.sum()).tolist()),
-        choices=(f"Labeled by a person in the browser: {session.state.n_questions} questions.",),
+        choices=(f"Labeled by a person in the browser: {now.n_questions} questions.",),
         notes=(
             *session.journal.notes,
             *([f"{n_left} pictures are not embedded yet and have no line in labels.csv"] if n_left > 0 else ()),
         ),
-        estimate=Estimate(
-            method=METHOD,
-            level=LEVEL,
-            n=found.n_audits,
-            accuracy=accuracy,
-            classes=tuple(ClassEstimate(name, 0, None) for name in names),
-        ),
+        estimate=Estimate(method(found), LEVEL, found.n_audits, accuracy, class_estimates(now, names)),
         calibration=None,
-        n_skipped=int((~session.embedding.is_readable).sum()),
+        n_skipped=n_unreadable,
         is_complete=True,
         elapsed_s=elapsed_s,
     )
 
 
-def graph_model(labeling: Labeling, result: Result, numbers: list[int]) -> GraphModel:
+def method(found: AccuracyEstimate) -> str:
+    if found.value is not None:
+        return METHOD
+    return (
+        f"Between {found.low:.0%} and {found.high:.0%} of all labels are right by {found.n_audits} random checks, which"
+        f" were kept from the model; a single number is stated from {FEWEST} on."
+    )
+
+
+def class_estimates(now: Snapshot, names: tuple[str, ...]) -> tuple[ClassEstimate, ...]:
+    """Of each class the checks still kept back that the model labels as the person did."""
+    rows = now.result.embedded.rows.numpy()
+    targets = now.known.targets[rows]
+    is_judged = now.known.is_kept_back[rows] & (targets != UNKNOWN)
+    labels = class_numbers(now)
+    if not len(now.columns) or not is_judged.any():
+        return tuple(ClassEstimate(name, 0, None) for name in names)
+    guess = now.columns[best_guess(now.result)[1].numpy()]
+    is_right = torch.from_numpy((guess == targets)[is_judged])
+    truth = torch.from_numpy(targets[is_judged])
+    return tuple(class_estimate(name, is_right[truth == label]) for name, label in zip(names, labels, strict=True))
+
+
+def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapshot) -> None:
+    """A head over the network that looked at the pictures, as `label` leaves; else a graph for embeddings."""
+    embedder, embedded = session.embedding.embedder, now.result.embedded
+    is_embedded = now.rows >= 0
+    labels, scores = labeling.labels[is_embedded], labeling.scores[is_embedded]
+    names = labeling.summary.class_names
+    if not isinstance(embedder, PretrainedEmbedder):
+        save_graph_model(folder, graph_model(embedded, scores, labeling.summary))
+        return
+    weights, offsets, temperature = fit_head(embedded.points, labels, scores, seed=session.seed)
+    model = FeatureModel(
+        features=embedder.name,
+        weights_file=None if embedder.weights is None else str(embedder.weights),
+        fingerprint=embedder.fingerprint,
+        center=embedded.center,
+        weights=weights,
+        offsets=offsets,
+        temperature=temperature,
+        class_names=names,
+    )
+    save_feature_model(folder, model)
+
+
+def graph_model(embedded: Embedded, scores: Float[Tensor, "m C"], summary: Summary) -> GraphModel:
     """For embeddings that come later: each takes the labels of the pictures most like it."""
-    vectors = result.embedded.vectors()
-    scores = labeling.scores[result.place[numbers] >= 0]
+    vectors = embedded.vectors()
     return GraphModel(
         points=vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(min=1e-12),
         scores=scores,
         masses=class_masses(scores, torch.zeros(len(scores), dtype=torch.bool)),
-        prior=labeling.summary.prior,
-        class_names=labeling.summary.class_names,
+        prior=summary.prior,
+        class_names=summary.class_names,
         k=K,
         temperature=1.0,
     )
+
+
+def write_origin(folder: Path, labeling: Labeling, now: Snapshot, *, seed: int) -> None:
+    """Where the labels come from: program, machine, and a checksum of what was labeled."""
+    names = labeling.summary.class_names
+    rows = VectorSet(labeling.features, labeling.given, names)
+    inputs = InputRecord(labeling.summary.title, data_hash(rows), len(labeling), names)
+    origin = {"seed": seed, "data": to_json(inputs)}
+    RunFolder(folder).write_sealed(PROVENANCE, provenance(torch.device("cpu")) | origin)
 
 
 def write_gallery(session: Session, folder: Path, labeling: Labeling, numbers: list[int]) -> None:

@@ -16,13 +16,18 @@ LARGEST_SAVED = 512
 
 
 class PretrainedEmbedder:
-    """Loaded when the first picture is asked for: the page is there before the network is."""
+    """Loaded when the first picture is asked for: the page is there before the network is.
+
+    `fingerprint` tells which weights the network has, once it is loaded.
+    """
 
     def __init__(self, name: str, *, weights: Path | None = None, device: torch.device | None = None) -> None:
-        self._name, self._weights, self._device = name, weights, device
+        self.name, self.weights, self.fingerprint = name, weights, ""
+        self._device = device
 
     def __call__(self, paths: list[Path]) -> Iterator[Float[np.ndarray, " d"] | None]:
-        network = load_features(self._name, weights=self._weights, device=self._device)
+        network = load_features(self.name, weights=self.weights, device=self._device)
+        self.fingerprint = network.fingerprint
         store = VectorCache(cache_folder(), network)
         keys = [picture_key(path) for path in paths]
         known = store.find(keys)

@@ -1,11 +1,16 @@
-"""A review from its folder to its last file: opened, served until it is stopped, written down."""
+"""A review that is served until it is stopped, then written down."""
 
 import asyncio
 import contextlib
+import hashlib
+import ipaddress
+import json
 import logging
+import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 import time
 import webbrowser
@@ -16,40 +21,56 @@ from typing import Any
 
 import uvicorn
 
-from laplacenet.data.label_files import labels_by_name, numbered_labels
-from laplacenet.labeling.settings import KIND, CollectionConfig, LabelingSettings
+from laplacenet.models.features.cache import cache_folder
 from laplacenet.review.embedding import Embedder
-from laplacenet.review.journal import ANSWERS, Journal
+from laplacenet.review.opening import Opened, Source, open_session
 from laplacenet.review.outputs import write_outputs
-from laplacenet.review.photos import find_photos
 from laplacenet.review.server import Site, application
-from laplacenet.review.session import Session
-from laplacenet.runtime import InputError, RunFolder
-from laplacenet.runtime.run_folder import EXPERIMENT
-from laplacenet.runtime.settings import from_json, to_json
+from laplacenet.runtime import InputError
 
 LOOPBACK = "127.0.0.1"
+N_TOKEN_BYTES = 24
 SETTLE_S = 10.0
+POLL_S = 0.05
+SWITCH_S = 0.001
+"""How long a thread that computes may keep Python from one that acknowledges an answer."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a review is served: `port` 0 takes a free one."""
+    """Where a review is served: `port` 0 takes the one of last time, or a free one. Others than this machine itself can
+    only connect where `is_public` says so."""
 
     host: str = LOOPBACK
     port: int = 0
     opens_browser: bool = True
+    is_public: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.is_public and not is_loopback(self.host):
+            raise InputError(
+                f"--host {self.host}: would let other machines connect, unencrypted, and whoever knows the address"
+                " could see all pictures and answer; add --public if that is meant, or leave --host out and use ssh -L"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Review:
     """A review that can be served: `address` holds the token, so it is for the person who started it alone."""
 
-    def __init__(self, folder: RunFolder, photos: Path, session: Session, place: Place) -> None:
-        self.folder, self.photos, self.session, self.place = folder, photos, session, place
+    def __init__(self, opened: Opened, place: Place) -> None:
+        self.folder, self.photos, self.session, self.place = opened.folder, opened.photos, opened.session, place
         self.started_at = time.monotonic()
-        self.token = secrets.token_urlsafe(24)
-        self.socket = listen(place)
+        self.token, last_port = remembered_entrance(self.folder.path)
+        self.socket = listen_again(place, last_port)
         self.port = int(self.socket.getsockname()[1])
+        remember_entrance(self.folder.path, self.token, self.port)
         self.closing = contextlib.ExitStack()
         self._server: Any = None
         self._thread: threading.Thread | None = None
@@ -89,6 +110,7 @@ class Review:
             limit_concurrency=200,
         )
         self._server = uvicorn.Server(config)
+        sys.setswitchinterval(SWITCH_S)
         self.session.start()
         try:
             with stopping_on_signals(self._server, site.close), silent_uvicorn():
@@ -151,6 +173,41 @@ def stopping_on_signals(server: Any, close: Callable[[], None]) -> Iterator[None
             signal.signal(number, handler)
 
 
+def entrance_file(run: Path) -> Path:
+    """In the user's cache, not in the run folder: that is copied and shared."""
+    return cache_folder() / "review" / f"{hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:24]}.json"
+
+
+def remembered_entrance(run: Path) -> tuple[str, int]:
+    """Token and port of the last time: a page that is still open finds the program again when it is restarted."""
+    try:
+        found = json.loads(entrance_file(run).read_bytes())
+        token, port = str(found["token"]), int(found["port"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return secrets.token_urlsafe(N_TOKEN_BYTES), 0
+    is_usable = len(token) >= N_TOKEN_BYTES and 0 < port < 1 << 16
+    return (token, port) if is_usable else (secrets.token_urlsafe(N_TOKEN_BYTES), 0)
+
+
+def remember_entrance(run: Path, token: str, port: int) -> None:
+    """For this user's eyes only; where it cannot be kept the next review has another address."""
+    path = entrance_file(run)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump({"token": token, "port": port}, file)
+        new.replace(path)
+
+
+def listen_again(place: Place, last_port: int) -> socket.socket:
+    if place.port == 0 and last_port:
+        with contextlib.suppress(InputError):  # somebody else has it now
+            return listen(replace(place, port=last_port))
+    return listen(place)
+
+
 def listen(place: Place) -> socket.socket:
     """Answers are small: without TCP_NODELAY the system would hold them back to join them with what comes next."""
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
@@ -180,62 +237,29 @@ def addresses() -> set[str]:
 
 
 @contextlib.contextmanager
-def open_review(
-    photos: Path, embedder: Embedder, *, out: Path | None, labels: Path | None, place: Place, seed: int = 0
-) -> Iterator[Review]:
-    """The review of a folder of pictures, new or gone on with; or of a run folder, which knows its pictures."""
-    if (photos / EXPERIMENT).is_file() and out is None:
-        out, photos = photos, pictures_of(photos)
-    out = out or Path("runs") / f"{photos.resolve().name}-review"
-    found = find_photos(photos, leave_out=out)
-    folder = run_folder(out, photos, seed=seed)
-    with folder.locked():
-        journal = Journal(folder.path / ANSWERS)
-        session = Session(found, journal, embedder, seed=seed)
-        for file in [*labels_of(folder.path), *([] if labels is None else [labels])]:
-            join_labels(session, file, photos)
-        review = Review(folder, photos, session, place)
+def open_review(source: Source, embedder: Embedder, place: Place) -> Iterator[Review]:
+    """The review of a folder of pictures, new or continued; or of a run folder, which knows its pictures."""
+    with open_session(source, embedder) as opened:
+        review = Review(opened, place)
         try:
             yield review
         finally:
             review.socket.close()
 
 
-def pictures_of(run: Path) -> Path:
-    return Path(settings_of(run).collection.pictures)
-
-
-def labels_of(run: Path) -> list[Path]:
-    """The label files that a run of `label` was given, as far as they are still there."""
-    return [Path(file) for file in settings_of(run).collection.labels if Path(file).is_file()]
-
-
-def settings_of(run: Path) -> LabelingSettings:
-    content = RunFolder.open(run).read(EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != KIND:
-        raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
-    return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
-
-
-def run_folder(out: Path, photos: Path, *, seed: int) -> RunFolder:
-    """A new one, or that of a run of the same pictures."""
-    if (out / EXPERIMENT).is_file():
-        folder = RunFolder.open(out)
-        before = pictures_of(out)
-        if before.resolve() != photos.resolve():
-            raise InputError(f"{out}: a run of {before}, not of {photos}; choose another --out")
-        return folder
-    folder = RunFolder.create(out)
-    settings = LabelingSettings(name=photos.resolve().name, seed=seed)
-    settings = replace(settings, kind=KIND, collection=CollectionConfig(pictures=str(photos.resolve())))
-    folder.write(EXPERIMENT, to_json(settings))
-    return folder
-
-
-def join_labels(session: Session, labels: Path, photos: Path) -> int:
-    """Answers given as a file become entries of the journal."""
-    names = tuple(photo.name for photo in session.photos)
-    found = labels_by_name([labels], names, root=photos)
-    numbers, class_names = numbered_labels(found, len(names), where=str(labels))
-    given = {row: class_names[label] for row, label in enumerate(numbers.tolist()) if label >= 0}
-    return session.add_labels(f"file {labels.name}"[:40], given)
+def write_again(source: Source, embedder: Embedder, *, on_progress: Callable[[int], None] = lambda n: None) -> None:
+    """Label all pictures by the answers of a review, and write its files, without anybody being asked."""
+    started_at = time.monotonic()
+    with open_session(source, embedder) as opened:
+        session, n_before = opened.session, 0
+        session.start()
+        try:
+            while not (session.embedding.is_finished and session.live.is_settled):
+                time.sleep(POLL_S)
+                on_progress(session.embedding.n_done - n_before)
+                n_before = session.embedding.n_done
+        finally:
+            session.close()
+        if session.embedding.error is not None:
+            raise InputError(f"{opened.photos}: the pictures cannot be embedded ({session.embedding.error})")
+        write_outputs(session, opened.folder.path, title=opened.photos.name, started_at=started_at)

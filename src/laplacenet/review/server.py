@@ -179,6 +179,7 @@ class Site:
         }
         post: dict[str, Callable[[Request], Awaitable[Response]]] = {
             "/api/next": self.next_question,
+            "/api/tiles": self.tiles,
             "/api/answer": self.answer,
             "/api/undo": self.undo,
             "/api/classes": self.change_classes,
@@ -227,7 +228,8 @@ class Site:
         return await answered(views.class_tiles, self.session, label, order=order, offset=offset)
 
     async def search(self, request: Request) -> Response:
-        return await answered(views.search, self.session, request.query_params.get("text", "")[:LONGEST_TEXT])
+        text = request.query_params.get("text", "")[:LONGEST_TEXT]
+        return await answered(views.search, self.session, text, offset=int_or(request.query_params.get("offset"), 0))
 
     async def similar(self, request: Request) -> Response:
         return await answered(views.similar, self.session, self._number(request.path_params["number"]))
@@ -245,6 +247,11 @@ class Site:
         holding = [self._number(number) for number in listed(body, "holding")]
         mode = "grid" if body.get("mode") == "grid" else "single"
         return await answered(views.question, self.session, person(body), mode=mode, holding=holding)
+
+    async def tiles(self, request: Request) -> Response:
+        """A question, not a change: the numbers may be too many for an address."""
+        numbers = [self._number(number) for number in listed(await read_body(request), "numbers")]
+        return await answered(views.tiles, self.session, numbers[: views.MOST_TILES])
 
     async def answer(self, request: Request) -> Response:
         body = await read_body(request)

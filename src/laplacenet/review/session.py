@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
 from laplacenet.review.audits import AccuracyEstimate, answers_to_goals, estimate_accuracy
 from laplacenet.review.embedding import Embedder, Embedding
 from laplacenet.review.journal import Entry, Journal
+from laplacenet.review.known import UNKNOWN, best_guess, current_columns, given_rows, is_open, known_of
 from laplacenet.review.live import Given, Live, Result
 from laplacenet.review.photos import Photo
 from laplacenet.review.propagation import Embedded
@@ -40,6 +42,7 @@ class Session:
         self.state: State
         self.history: History
         self.state, self.history = replay(journal.entries)
+        self.known = known_of(self.state, self.row_of)
         self.lock = threading.RLock()
         self.on_change: Callable[[], None] = lambda: None
         self.embedding = Embedding(photos, embedder, seed=seed)
@@ -168,6 +171,10 @@ class Session:
         else:
             self.state.apply(entry)
             self.history.note(entry)
+        if kind in ("answer", "release"):
+            self.known = self.known.updated(self.state, self.row_of, content["pictures"])
+        elif kind in ("undo", "redo", "merge"):
+            self.known = known_of(self.state, self.row_of)
         if kind != "estimate":
             self.live.give(self._given())
         self.on_change()
@@ -177,22 +184,13 @@ class Session:
 
     def _given(self) -> Given:
         """Answers without those kept back; only pictures that are still there."""
-        state = self.state
-        targets, is_open = {}, torch.from_numpy(self.embedding.is_readable.copy())
-        for name in state.answers:
-            row = self.row_of.get(name)
-            if row is None or state.is_kept_back(name):
-                continue
-            is_open[row] = False
-            target = state.target(name)
-            if target is not None:
-                targets[row] = target
+        state, targets = self.state, given_rows(self.known)
         rejected = {
             self.row_of[name]: {label if label == NONE_ID else state.current(label) for label in labels}
             for name, labels in state.rejected.items()
             if name in self.row_of and self.row_of[name] not in targets
         }
-        return Given(state.n, targets, rejected, is_open)
+        return Given(state.n, targets, rejected, is_open(self.known, self.embedding.is_readable))
 
     def _note_graph(self, embedded: Embedded) -> None:
         with self.lock:
@@ -271,8 +269,7 @@ class Session:
         pictures = result.embedded.rows
         if self._is_cold(result):
             place = result.place
-            answered = [self.row_of[name] for name in self.state.answers if name in self.row_of]
-            answered = [n for n in answered if not self.state.is_kept_back(self.photos[n].name)]
+            answered = np.flatnonzero(self.known.is_answered & ~self.known.is_kept_back).tolist()
             rows = [int(place[n]) for n in [*answered, *taken] if place[n] >= 0]
             for row in first_questions(result.regions, rows, n_levels=ALL_LEVELS):
                 if self._may_ask(int(pictures[row]), taken):
@@ -297,7 +294,7 @@ class Session:
 
     def _n_learned(self) -> int:
         """Answers that are not kept back."""
-        return sum(not self.state.is_kept_back(name) for name in self.state.answers)
+        return int((self.known.is_answered & ~self.known.is_kept_back).sum())
 
     def _any_left(self, taken: set[int]) -> dict[str, Any]:
         for number in range(len(self.photos)):
@@ -314,10 +311,9 @@ class Session:
         An answer that is kept back is shown as the model's label: a person who picks pictures from a view must not
         see which are kept back, or the sample would be spoiled.
         """
-        name = self.photos[number].name
-        target = None if self.state.is_kept_back(name) else self.state.target(name)
-        if target is not None:
-            return target, 1.0, True
+        known = self.known
+        if known.targets[number] != UNKNOWN and not known.is_kept_back[number]:
+            return int(known.targets[number]), 1.0, True
         row = -1 if result is None else int(result.place[number])
         if result is None or row < 0 or not result.columns:
             return None, 0.0, False
@@ -339,25 +335,19 @@ class Session:
 
     def audits(self) -> tuple[int, int, int, int]:
         """Of the embedded pictures: audits still kept back, how many are right, those with a person's label, all."""
-        result, state = self.live.current, self.state
+        result, known = self.live.current, self.known
         if result is None:
             return 0, 0, 0, 0
-        n_audits = n_right = n_known = 0
-        n_pictures = len(result.embedded)
-        for name in state.answers:
-            number = self.row_of.get(name)
-            row = -1 if number is None else int(result.place[number])
-            if number is None or row < 0:
-                continue
-            target = state.target(name)
-            if target is None:  # nobody can tell what it is: it is no part of what is estimated
-                n_pictures -= 1
-                continue
-            n_known += 1
-            if state.is_kept_back(name):
-                n_audits += 1
-                n_right += self.label_of(number, result)[0] == target
-        return n_audits, n_right, n_known, n_pictures
+        rows = result.embedded.rows.numpy()
+        targets = known.targets[rows]
+        # of a picture that nobody can tell there is nothing to be right about: it is no part of what is estimated
+        n_untold = int((known.is_answered[rows] & (targets == UNKNOWN)).sum())
+        kept_back = np.flatnonzero(known.is_kept_back[rows] & (targets != UNKNOWN))
+        n_right = 0
+        if len(kept_back) and result.columns:
+            guess = current_columns(result, self.state)[result.scores[torch.from_numpy(kept_back)].argmax(1).numpy()]
+            n_right = int((guess == targets[kept_back]).sum())
+        return len(kept_back), n_right, int((targets != UNKNOWN).sum()), len(rows) - n_untold
 
     def estimate(self) -> AccuracyEstimate:
         n_audits, n_right, n_known, n_pictures = self.audits()
@@ -367,10 +357,8 @@ class Session:
         result = self.live.current
         if result is None or estimate.value is None or not result.columns:
             return {}
-        answered = [self.row_of[name] for name in self.state.answers if name in self.row_of]
-        is_unanswered = torch.ones(len(self.photos), dtype=torch.bool)
-        is_unanswered[answered] = False
-        doubts = 1 - result.scores.amax(1)[is_unanswered[result.embedded.rows]]
+        is_unanswered = torch.from_numpy(~self.known.is_answered)[result.embedded.rows]
+        doubts = 1 - best_guess(result)[0][is_unanswered]
         curve = [(point["questions"], point["value"]) for point in self.state.curve if point["audits"] >= 10]
         needed = answers_to_goals(estimate, doubts.double().numpy(), n_pictures=len(result.embedded), curve=curve)
         return {f"{goal:.0%}": n for goal, n in needed.items()}

@@ -80,6 +80,8 @@ class State:
         """Pictures of which two people said different things, the later one without having seen the earlier answer."""
         found = {}
         for picture, given in self.answers.items():
+            if len(given) == 1:
+                continue
             last = given[-1]
             others = [one for one in given[:-1] if one.by != last.by and one.n > last.seen and self._differ(one, last)]
             if others:

@@ -1,71 +1,84 @@
 """What the page shows: all of it computed from a session, as plain JSON."""
 
+import functools
 import threading
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
-from laplacenet.labeling.positions import map_positions, principal_components
+from laplacenet.labeling.outcome import map_positions
+from laplacenet.review.embedding import work_behind
+from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns, shown_labels
 from laplacenet.review.live import Result
+from laplacenet.review.propagation import Embedded
 from laplacenet.review.session import Session
-from laplacenet.review.state import NONE_ID
+from laplacenet.review.state import NONE_ID, State
 from laplacenet.runtime import InputError
 
 N_SHOWN = 60
+MOST_TILES = 200
+N_SAMPLED = 2000
+NOTHING_COUNTED = {"given": 0, "found": 0}
 ORDERS = ("surest", "doubtful", "suspects", "answered")
 LEAST_CONTRADICTION = 0.2
 """By how much the neighbors' best class must lead over the one given, for an answer to look like a slip."""
 
 
 def summary(session: Session) -> dict[str, Any]:
-    """Counts, classes, the estimate with its curve, and how far embedding is."""
+    """Counts, classes, the estimate with its curve, and how far embedding is.
+
+    Only what the state holds is read under the lock: whoever answers must not wait for arithmetic.
+    """
+    result, known, embedding = session.live.current, session.known, session.embedding
+    estimate = session.estimate()
+    counts = label_counts(known, result, session.state)
     with session.lock:
-        state, result, estimate = session.state, session.live.current, session.estimate()
-        counts = label_counts(session, result)
-        embedding = session.embedding
-        return {
+        state = session.state
+        content = {
             "n": state.n,
-            "computed": 0 if result is None else result.n,
-            "pictures": len(session.photos),
-            "answered": sum(name in session.row_of for name in state.answers),
             "questions": state.n_questions,
             "classes": [
-                {"class": label, "name": name, "key": label + 1, **counts.get(label, {"given": 0, "found": 0})}
+                {"class": label, "name": name, "key": label + 1, **counts.get(label, NOTHING_COUNTED)}
                 for label, name in sorted(state.classes.items())
             ],
-            "none": counts.get(NONE_ID, {"given": 0, "found": 0}),
-            "estimate": {
-                "audits": estimate.n_audits,
-                "value": estimate.value,
-                "low": estimate.low,
-                "high": estimate.high,
-            },
-            "goals": session.goals(estimate),
             "curve": state.curve[-200:],
-            "embedded": embedding.n_done,
-            "embedding_error": embedding.error,
-            "unreadable": int((~embedding.is_readable).sum()),
             "disagreements": len(state.disagreements()),
-            "notes": session.journal.notes,
         }
+    return content | {
+        "computed": 0 if result is None else result.n,
+        "pictures": len(session.photos),
+        "labeled": 0 if result is None or not result.columns else len(result.embedded),
+        "answered": int(known.is_answered.sum()),
+        "none": counts.get(NONE_ID, NOTHING_COUNTED),
+        "goals": session.goals(estimate),
+        "estimate": {
+            "audits": estimate.n_audits,
+            "value": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+        },
+        "embedded": embedding.n_done,
+        "embedding_error": embedding.error,
+        "unreadable": int((~embedding.is_readable).sum()),
+        "notes": session.journal.notes,
+    }
 
 
-def label_counts(session: Session, result: Result | None) -> dict[int, dict[str, int]]:
+def label_counts(known: Known, result: Result | None, state: State) -> dict[int, dict[str, int]]:
     """For each class how many pictures a person gave it and how many the model did."""
     counts: dict[int, dict[str, int]] = {}
-    is_given = torch.zeros(len(session.photos), dtype=torch.bool)
-    for name in session.state.answers:
-        number, target = session.row_of.get(name), session.state.target(name)
-        if number is not None and target is not None:
-            is_given[number] = True
-            counts.setdefault(target, {"given": 0, "found": 0})["given"] += 1
+
+    def count(labels: Int64[np.ndarray, " m"], key: str) -> None:
+        for label, n in zip(*(found.tolist() for found in np.unique(labels, return_counts=True)), strict=True):
+            counts.setdefault(label, dict(NOTHING_COUNTED))[key] = n
+
+    count(known.targets[known.targets != UNKNOWN], "given")
     if result is not None and result.columns:
-        guess = result.scores.argmax(1)[~is_given[result.embedded.rows]]
-        for label, n in zip(result.columns, torch.bincount(guess, minlength=len(result.columns)).tolist(), strict=True):
-            now = label if label == NONE_ID else session.state.current(label)
-            counts.setdefault(now, {"given": 0, "found": 0})["found"] += n
+        is_found = known.targets[result.embedded.rows.numpy()] == UNKNOWN
+        count(current_columns(result, state)[best_guess(result)[1].numpy()[is_found]], "found")
     return counts
 
 
@@ -98,76 +111,71 @@ def class_tiles(session: Session, label: int, *, order: str, offset: int) -> dic
     """Pictures of one class: the surest, the doubtful, the suspects, or those that a person gave it."""
     if order not in ORDERS:
         raise InputError(f"order {order!r}: choose one of {', '.join(ORDERS)}")
-    with session.lock:
-        result = session.live.current
-        if order == "suspects":
-            numbers = [number for number in suspects(session, result) if session.label_of(number, result)[0] == label]
-        elif order == "answered":
-            numbers = [
-                session.row_of[name]
-                for name in session.state.answers
-                if name in session.row_of and session.label_of(session.row_of[name], result)[::2] == (label, True)
-            ]
-        else:
-            numbers = found_in_class(session, result, label, is_descending=order == "surest")
-        shown = numbers[offset : offset + N_SHOWN]
-        tiles = [tile(session, number, result) for number in shown]
-        return {"total": len(numbers), "offset": offset, "pictures": tiles, "seen": session.state.n}
+    result, seen = session.live.current, session.state.n
+    numbers = numbers_in_class(session, result, label, order=order)
+    tiles = [tile(session, number, result) for number in numbers[offset : offset + N_SHOWN]]
+    return {"total": len(numbers), "offset": offset, "pictures": tiles, "seen": seen}
 
 
-def found_in_class(session: Session, result: Result | None, label: int, *, is_descending: bool) -> list[int]:
+def numbers_in_class(session: Session, result: Result | None, label: int, *, order: str) -> list[int]:
+    if order == "answered":
+        return np.flatnonzero(session.known.shown == label).tolist()
     if result is None or not result.columns:
         return []
-    state = session.state
-    now = [column if column == NONE_ID else state.current(column) for column in result.columns]
-    confidence, guess = result.scores.max(1)
-    is_own = torch.tensor([column == label for column in now])[guess]
-    rows = torch.nonzero(is_own).squeeze(1)
-    rows = rows[confidence[rows].argsort(descending=is_descending, stable=True)]
-    numbers = result.embedded.rows[rows].tolist()
-    return [number for number in numbers if not session.label_of(number, result)[2]]
+    shown = shown_labels(session.known, result, current_columns(result, session.state))
+    if order == "suspects":
+        given = set(shown.numbers[shown.is_given & (shown.labels == label)].tolist())
+        return [number for number in suspects(session, result) if number in given]
+    rows = np.flatnonzero(~shown.is_given & (shown.labels == label))
+    doubts = -shown.confidence[rows] if order == "surest" else shown.confidence[rows]
+    return shown.numbers[rows[np.argsort(doubts, kind="stable")]].tolist()
 
 
 def suspects(session: Session, result: Result | None) -> list[int]:
     """Answers that the labels of the most similar pictures contradict, the most clearly contradicted first."""
     if result is None or len(result.columns) < 2:
         return []
-    W, state = result.embedded.W_normalized, session.state
-    votes = W @ result.scores
-    votes = votes / votes.sum(1, keepdim=True).clamp(min=1e-12)
-    column_of = {label: column for column, label in enumerate(result.columns)}
-    found = []
-    for name in state.answers:
-        number, target = session.row_of.get(name), state.target(name)
-        if number is None or target not in column_of or state.is_kept_back(name) or result.place[number] < 0:
-            continue
-        own = votes[int(result.place[number])]
-        lead = float(own.max() - own[column_of[target]])
-        if lead > LEAST_CONTRADICTION:
-            found.append((lead, number))
-    return [number for _, number in sorted(found, reverse=True)]
+    numbers = np.flatnonzero(session.known.shown != UNKNOWN)
+    targets, columns = session.known.targets[numbers], current_columns(result, session.state)
+    column_of = {label: column for column, label in enumerate(columns.tolist())}
+    is_judged = np.array([target in column_of for target in targets.tolist()], dtype=bool)
+    is_judged &= result.place.numpy()[numbers] >= 0
+    numbers, targets = numbers[is_judged], targets[is_judged]
+    votes = neighbor_votes(result)[result.place[torch.from_numpy(numbers)]]
+    own = votes.gather(1, torch.tensor([column_of[target] for target in targets.tolist()], dtype=torch.int64)[:, None])
+    lead = (votes.amax(1) - own.squeeze(1)).numpy()
+    order = np.argsort(-lead, kind="stable")
+    return numbers[order[lead[order] > LEAST_CONTRADICTION]].tolist()
 
 
-def search(session: Session, text: str) -> dict[str, Any]:
+@functools.lru_cache(maxsize=2)
+def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
+    """What the most similar pictures say of each one."""
+    votes = result.embedded.W_normalized @ result.scores
+    return votes / votes.sum(1, keepdim=True).clamp(min=1e-12)
+
+
+def tiles(session: Session, numbers: list[int]) -> dict[str, Any]:
+    return {"pictures": [tile(session, number, session.live.current) for number in numbers]}
+
+
+def search(session: Session, text: str, *, offset: int = 0) -> dict[str, Any]:
     """Pictures whose names contain the text, whatever the case."""
     wanted = text.casefold()
-    with session.lock:
-        result = session.live.current
-        numbers = [number for number, photo in enumerate(session.photos) if wanted in photo.name.casefold()]
-        return _listed(session, numbers, result)
+    numbers = [number for number, photo in enumerate(session.photos) if wanted in photo.name.casefold()]
+    return {**_listed(session, numbers[offset:], session.live.current), "total": len(numbers), "offset": offset}
 
 
 def similar(session: Session, number: int) -> dict[str, Any]:
     """The pictures most like one, itself first."""
-    with session.lock:
-        result = session.live.current
-        row = -1 if result is None else int(result.place[number])
-        if result is None or row < 0:
-            return _listed(session, [number], result)
-        points = result.embedded.points
-        best = (points @ points[row]).topk(min(N_SHOWN, len(points))).indices
-        numbers = result.embedded.rows[best].tolist()
-        return _listed(session, [number, *(other for other in numbers if other != number)], result)
+    result = session.live.current
+    row = -1 if result is None else int(result.place[number])
+    if result is None or row < 0:
+        return _listed(session, [number], result)
+    points = result.embedded.points
+    best = (points @ points[row]).topk(min(N_SHOWN, len(points))).indices
+    numbers = result.embedded.rows[best].tolist()
+    return _listed(session, [number, *(other for other in numbers if other != number)], result)
 
 
 def disagreements(session: Session) -> dict[str, Any]:
@@ -187,6 +195,20 @@ def _listed(session: Session, numbers: list[int], result: Result | None) -> dict
     return {"total": len(numbers), "pictures": tiles, "seen": session.state.n}
 
 
+@functools.lru_cache(maxsize=1)
+def layout(embedded: Embedded, seed: int) -> Float[Tensor, "m 2"]:
+    """Places by t-SNE: seconds, so they are kept for the map and for the files."""
+    return map_positions(embedded.points, seed=seed)
+
+
+def first_directions(points: Float[Tensor, "m d"]) -> Float[Tensor, "m 2"]:
+    """Coordinates along the two directions of largest variance, told from some of the points."""
+    some = points[:: max(1, len(points) // N_SAMPLED)]
+    _, _, V = torch.svd_lowrank(some - some.mean(0), q=min(4, *some.shape))
+    coordinates = (points - some.mean(0)) @ V[:, :2]
+    return torch.nn.functional.pad(coordinates, (0, 2 - coordinates.shape[1]))
+
+
 class Map:
     """Places of the embedded pictures: along two principal directions at once, by t-SNE when it is done."""
 
@@ -203,26 +225,26 @@ class Map:
             return {"numbers": [], "x": [], "y": [], "classes": [], "given": [], "is_final": False, "seen": 0}
         with self._lock:
             if self._made_for is not result.embedded:
-                self._made_for, self._positions = result.embedded, principal_components(result.embedded.points, 2)
+                self._made_for, self._positions = result.embedded, first_directions(result.embedded.points)
                 if session.embedding.is_done:
                     threading.Thread(target=self._lay_out, args=(result,), name="review-map", daemon=True).start()
             positions = self._positions
         assert positions is not None
-        with session.lock:
-            labels = [session.label_of(number, result) for number in result.embedded.rows.tolist()]
-            seen = session.state.n
+        seen = session.state.n
+        shown = shown_labels(session.known, result, current_columns(result, session.state))
         places = between_zero_and_one(positions)
         return {
             "numbers": result.embedded.rows.tolist(),
             "x": [round(x, 4) for x in places[:, 0].tolist()],
             "y": [round(y, 4) for y in places[:, 1].tolist()],
-            "classes": [label for label, _, _ in labels],
-            "given": [int(is_given) for _, _, is_given in labels],
+            "classes": [None if label == UNKNOWN else label for label in shown.labels.tolist()],
+            "given": shown.is_given.astype(int).tolist(),
             "seen": seen,
         }
 
     def _lay_out(self, result: Result) -> None:
-        positions = map_positions(result.embedded.points, seed=self._session.seed)
+        work_behind()
+        positions = layout(result.embedded, self._session.seed)
         with self._lock:
             if self._made_for is result.embedded:
                 self._positions = positions

@@ -34,6 +34,8 @@ PROVENANCE = "provenance.json"
 EPOCHS = "epochs.jsonl"
 LOCK = ".lock"
 EXPORTS = ("model.onnx", "model.pt2")
+ANSWERS = "answers.jsonl"
+"""Of a review: work of a person, which is never deleted."""
 RUN_FILES = (
     *("provenance.json", "epochs.jsonl", "final.json", "curves.png", "skipped.csv", "model.json", "model.safetensors"),
     *("labels.csv", "labeling.json", "labeling.safetensors", "gallery.safetensors", "report.html"),
@@ -73,6 +75,8 @@ class RunFolder:
             raise InputError(f"{path}: exists already; choose another --out, or --overwrite, or --resume it")
         if not is_free and not folder._is_run():
             raise InputError(f"{path}: is no run folder, so --overwrite leaves it alone; choose another --out")
+        if not is_free and folder.has(ANSWERS):
+            raise InputError(f"{path}: --overwrite never deletes the answers of a review; choose another --out")
         folder._clear()
         return folder
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from laplacenet.models import Network
 from laplacenet.training.config import TrainConfig
 
 
@@ -72,8 +73,26 @@ def _groups(
     learner: nn.Module, groups: Iterable[dict[str, Any]] | None, config: TrainConfig, device: torch.device
 ) -> list[dict[str, Any]]:
     """Each group has a learning rate of its own to be filled."""
+    return [{"lr": torch.tensor(config.lr, device=device), **group} for group in groups or groups_by_rate(learner)]
+
+
+def groups_by_rate(learner: nn.Module) -> list[dict[str, Any]]:
+    """What is trained at the full learning rate first, then what is trained at a part of it, such as a pretrained body.
+
+    A learner without such a part has one group.
+    """
+    slow = {
+        parameter: network.body_lr_scale
+        for network in learner.modules()
+        if isinstance(network, Network) and network.body_lr_scale != 1
+        for parameter in network.body.parameters()
+    }
     trained = [parameter for parameter in learner.parameters() if parameter.requires_grad]
-    return [{"lr": torch.tensor(config.lr, device=device), **group} for group in groups or [{"params": trained}]]
+    by_scale: dict[float, list[nn.Parameter]] = {1.0: []}
+    for parameter in trained:
+        by_scale.setdefault(slow.get(parameter, 1.0), []).append(parameter)
+    groups = [{"params": members, "lr_scale": scale} for scale, members in by_scale.items()]
+    return groups if slow else [{"params": trained}]
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:

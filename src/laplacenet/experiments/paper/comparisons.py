@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.figure_two import METHODS
+from laplacenet.experiments.paper.recipes import experiment_in, find_recipe
 from laplacenet.experiments.paper.series import (
     Measure,
     RecordBook,
@@ -25,8 +26,9 @@ from laplacenet.experiments.paper.series import (
     steps_of,
 )
 
-RUN_DEVIATION: dict[Measure, float] = {invariance_on_test: 0.06, invariance_on_train: 0.06}
-ERROR_DEVIATION = 0.25
+NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "mini-imagenet": "Mini-ImageNet"}
+ERROR_DEVIATION = 0.25  # of one run, in points
+INVARIANCE_DEVIATION: dict[Measure, float] = {invariance_on_test: 0.06, invariance_on_train: 0.06}
 DIVERGED_BY = 5.0  # points above the base's error that count as diverged where the loss stays a number
 
 
@@ -45,22 +47,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Part:
-    """The result of one comparison: whether it holds (None: open), and whether the schedule was the paper's."""
+    """What one comparison found: whether it holds (None: open), and whether the schedule was the paper's."""
 
     holds: bool | None
     is_full: bool
     text: str
 
 
-@dataclass(frozen=True)
-class Named:
-    """An experiment under the name it has in the evidence."""
-
-    name: str
-    experiment: Experiment
-
-
-Comparison = Callable[[RecordBook], Part]
+Comparison = Callable[[RecordBook], list[Part]]
 Value = Callable[..., float]
 Bounds = Callable[[float], tuple[float, float]]
 MISSING = Part(None, is_full=False, text="")
@@ -80,18 +74,12 @@ def decide(parts: Sequence[Part]) -> Finding:
     return Finding(Verdict.REPRODUCED if all(part.is_full for part in parts) else Verdict.DIRECTION, evidence)
 
 
-def holds_between(value: float, low: float, high: float) -> bool | None:
-    """From `high` on it holds, below `low` it does not; between them it is open."""
-    return True if value >= high else False if value < low else None
+def both(*comparisons: Comparison) -> Comparison:
+    return lambda book: [part for compare in comparisons for part in compare(book)]
 
 
 def gap(first: float, second: float) -> float:
     return first - second
-
-
-def likeness(first: float, second: float) -> float:
-    """0 for equal values, falling with their distance."""
-    return -abs(first - second)
 
 
 def beyond_noise(noise: float) -> tuple[float, float]:
@@ -102,93 +90,117 @@ def at_least(bound: float) -> Bounds:
     return lambda noise: (bound, bound)
 
 
-def means(
-    *named: Named, value: Value = gap, bounds: Bounds = beyond_noise, measure: Measure = last_error, what: str = ""
+def rows(
+    recipe: str,
+    *names: str,
+    of: str = "",
+    value: Value = gap,
+    bounds: Bounds = beyond_noise,
+    measure: Measure = last_error,
 ) -> Comparison:
-    """A value made of the experiments' means, under the best schedule that gives every one a number."""
+    """A value made of the means of some rows of a recipe, in each column, or in those `of` a data set or of one name.
 
-    def compare(book: RecordBook) -> Part:
-        found = []
-        for together in book.together([one.experiment for one in named]):
-            spreads = [spread for series in together if (spread := series.spread(measure)) is not None]
-            if len(spreads) == len(named):
-                found.append((together[0], spreads))
+    It holds from the upper bound on and fails below the lower one, under the best schedule that all rows have.
+    """
+
+    def compare(book: RecordBook, column: str) -> Part:
+        found = _spreads(book, [experiment_in(recipe, name, column) for name in names], measure)
         if not found:
             return MISSING
         best, spreads = found[0]
-        deviation = RUN_DEVIATION.get(measure, ERROR_DEVIATION)
+        deviation = INVARIANCE_DEVIATION.get(measure, ERROR_DEVIATION)
         noise = 2 * deviation * math.sqrt(2 / min(spread.n for spread in spreads))
-        holds = holds_between(value(*(spread.mean for spread in spreads)), *bounds(noise))
+        holds = _holds(value(*(spread.mean for spread in spreads)), *bounds(noise))
+        shown = ", ".join(f"{name} {spread.mean:.2f}" for name, spread in zip(names, spreads, strict=True))
+        what = f"{column_title(column)}: {'invariance of ' if measure in INVARIANCE_DEVIATION else ''}{shown}"
         note = f", within the noise of {noise:.2f}" if holds is None and bounds is beyond_noise else ""
-        return Part(holds, best.is_full, f"{what}{_evidence(named, found, note)}")
+        return Part(holds, best.is_full, f"{what} ({schedule(best)}{note}{_shorter(found)})")
 
-    return compare
+    return lambda book: [compare(book, column) for column in columns_of(recipe, of)]
 
 
-def _evidence(named: Sequence[Named], found: Sequence[tuple[Series, list[Spread]]], note: str) -> str:
-    """The means; where the paper's schedule is missing, the shorter ones show where they are going."""
-    (best, spreads), *others = found
-    shown = ", ".join(f"{one.name} {spread.mean:.2f}" for one, spread in zip(named, spreads, strict=True))
-    earlier = "".join(
+def _spreads(book: RecordBook, experiments: list[Experiment], measure: Measure) -> list[tuple[Series, list[Spread]]]:
+    """Of all experiments, under each schedule that gives every one a number, the best first."""
+    found = []
+    for together in book.together(experiments):
+        spreads = [spread for series in together if (spread := series.spread(measure)) is not None]
+        if len(spreads) == len(experiments):
+            found.append((together[0], spreads))
+    return found
+
+
+def _holds(value: float, low: float, high: float) -> bool | None:
+    return True if value >= high else False if value < low else None
+
+
+def _shorter(found: Sequence[tuple[Series, list[Spread]]]) -> str:
+    """Where the paper's schedule is missing, shorter ones show where the means are going."""
+    best, others = found[0][0], found[1:]
+    return "".join(
         f"; {', '.join(f'{spread.mean:.2f}' for spread in spreads)} with {steps_of(series)}"
         for series, spreads in others
         if not best.is_full and series.split_source == best.split_source
     )
-    return f"{shown} ({schedule(best)}{note}{earlier})"
 
 
 def against(
-    one: Named, theirs: str, accepts: Callable[[float], bool], *, measure: Measure = last_error, needs_full: bool = True
+    experiment: Experiment,
+    theirs: str,
+    accepts: Callable[[float], bool],
+    *,
+    name: str = "",
+    measure: Measure = last_error,
+    needs_full: bool = True,
 ) -> Comparison:
     """Ours beside a published number; unless the full schedule is needed, a shorter one may already suffice."""
 
-    def compare(book: RecordBook) -> Part:
-        for series in book.series(one.experiment):
+    def compare(book: RecordBook) -> list[Part]:
+        for series in book.series(experiment):
             if (spread := series.spread(measure)) is not None:
                 is_accepted = accepts(spread.mean)
                 is_decided = series.is_full or (is_accepted and not needs_full)
                 note = "" if is_decided else ", too few to tell"
-                text = f"{one.name}ours {spread}, {theirs} ({schedule(series)}{note})"
-                return Part(is_accepted if is_decided else None, series.is_full, text)
-        return MISSING
+                text = f"{name}ours {spread}, {theirs} ({schedule(series)}{note})"
+                return [Part(is_accepted if is_decided else None, series.is_full, text)]
+        return [MISSING]
 
     return compare
 
 
-def times(*variants: str, value: Value, low: float, high: float) -> Comparison:
+def times(*variants: str, value: Value, bounds: tuple[float, float]) -> Comparison:
     """A value made of shares of the baseline's time for equally many steps, measured in one process."""
 
-    def compare(book: RecordBook) -> Part:
+    def compare(book: RecordBook) -> list[Part]:
         epochs = book.epochs
         shares = [] if epochs is None else [epochs.relative(variant) for variant in variants]
         known = [share for share in shares if share is not None]
         if epochs is None or len(known) < len(variants):
-            return MISSING
+            return [MISSING]
         text = ", ".join(f"{variant} {share:.2f}" for variant, share in zip(variants, known, strict=True))
         origin = f"of the baseline's time (in one process, {epochs.machine})"
-        return Part(holds_between(value(*known), low, high), is_full=True, text=f"{text} {origin}")
+        return [Part(_holds(value(*known), *bounds), is_full=True, text=f"{text} {origin}")]
 
     return compare
 
 
-def diverges(longer: Named, base: Named) -> Comparison:
+def diverges(recipe: str, longer: str, base: str, column: str) -> Comparison:
     """A loss that is lost, or an error far above the base's."""
-    by_error = means(longer, base, bounds=lambda noise: (0.0, DIVERGED_BY))
+    by_error = rows(recipe, longer, base, of=column, bounds=lambda noise: (0.0, DIVERGED_BY))
 
-    def compare(book: RecordBook) -> Part:
-        for series, _ in book.together([longer.experiment, base.experiment])[:1]:
+    def compare(book: RecordBook) -> list[Part]:
+        experiments = [experiment_in(recipe, row, column) for row in (longer, base)]
+        for series, _ in book.together(experiments)[:1]:
             if series.n_diverged:
-                return Part(True, series.is_full, f"{longer.name}: {_n_diverged(series)}")
+                return [Part(True, series.is_full, f"{longer}: {_n_diverged(series)}")]
         return by_error(book)
 
     return compare
 
 
-def stays_finite(experiment: Experiment) -> Comparison:
-    def compare(book: RecordBook) -> Part:
-        for series in book.series(experiment)[:1]:
-            return Part(series.n_diverged == 0, series.is_full, _n_diverged(series))
-        return MISSING
+def stays_finite(recipe: str, row: str, column: str) -> Comparison:
+    def compare(book: RecordBook) -> list[Part]:
+        found = book.series(experiment_in(recipe, row, column))[:1]
+        return [Part(series.n_diverged == 0, series.is_full, _n_diverged(series)) for series in found] or [MISSING]
 
     return compare
 
@@ -197,32 +209,39 @@ def _n_diverged(series: Series) -> str:
     return f"{series.n_diverged} of {len(series.records)} runs diverged ({schedule(series)})"
 
 
-def labels_improve(experiment: Experiment) -> Comparison:
+def labels_improve(recipe: str, row: str, column: str) -> Comparison:
     """The accuracy of the first pseudo-labels of a run against that of its last."""
 
-    def compare(book: RecordBook) -> Part:
-        for series in book.series(experiment):
-            curves = [
-                [point.pseudo_label_accuracy for point in record.curve if point.pseudo_label_accuracy is not None]
-                for record in series.records
-            ]
+    def compare(book: RecordBook) -> list[Part]:
+        for series in book.series(experiment_in(recipe, row, column)):
+            accuracies = [[point.pseudo_label_accuracy for point in record.curve] for record in series.records]
+            curves = [[accuracy for accuracy in curve if accuracy is not None] for curve in accuracies]
             ends = [(curve[0], curve[-1]) for curve in curves if len(curve) > 1]
             if ends:
                 first, last = (100 * sum(values) / len(ends) for values in zip(*ends, strict=True))
                 text = f"right at first {first:.2f} %, at last {last:.2f} % ({schedule(series)})"
-                return Part(last > first, series.is_full, text)
-        return MISSING
+                return [Part(last > first, series.is_full, text)]
+        return [MISSING]
 
     return compare
 
 
-def moons_differ(book: RecordBook) -> Part:
+def moons_differ(book: RecordBook) -> list[Part]:
     """The graph ahead of the network on two moons, by more than twice the standard error over the seeds."""
     if book.moons is None:
-        return MISSING
+        return [MISSING]
     n = len(book.moons.runs)
     ahead, deviation = book.moons.advantage()
     noise = 0.0 if deviation is None else 2 * deviation / math.sqrt(n)
     shown = ", ".join(f"{method} {book.moons.spread(method)[0]:.1f} %" for method in METHODS)
     holds = None if abs(ahead) <= noise else ahead > 0
-    return Part(holds, is_full=True, text=f"test accuracy {shown} (n = {n})")
+    return [Part(holds, is_full=True, text=f"test accuracy {shown} (n = {n})")]
+
+
+def columns_of(recipe: str, of: str) -> list[str]:
+    return [column for column in find_recipe(recipe).columns() if of in ("", column, column.split("/")[0])]
+
+
+def column_title(column: str) -> str:
+    dataset, n_labeled = column.split("/")
+    return f"{NAMES[dataset]}, {n_labeled} labels"

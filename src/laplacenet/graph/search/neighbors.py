@@ -8,6 +8,7 @@ from torch import Tensor
 
 from laplacenet.graph.arrays import Array, as_floating
 from laplacenet.graph.search.exact import exact_rows, full_precision
+from laplacenet.graph.search.half import can_halve, half_neighbors
 from laplacenet.graph.search.int8 import can_quantize, int8_neighbors
 from laplacenet.runtime import InputError
 
@@ -32,6 +33,8 @@ def nearest_neighbors(features: Num[Array, "n d"], *, k: int) -> Neighbors:
     with full_precision(X.device):
         if can_quantize(X, k):
             similarities, indices = int8_neighbors(X, k)
+        elif can_halve(X, k):
+            similarities, indices = half_neighbors(X, k)
         else:
             similarities, indices = exact_rows(X, torch.arange(len(X), device=X.device), k)
     return Neighbors(indices, similarities)

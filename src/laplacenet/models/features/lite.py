@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laplacenet.models.norm import BatchNorm2d
+
 STEM_CHANNELS, N_FEATURES = 32, 1280
 NORM_EPS = 1e-3
 CHANNEL_STEP = 8
@@ -86,7 +88,7 @@ class Convolution(nn.Module):
     def __init__(self, n_in: int, n_out: int, *, kernel: int = 1, stride: int = 1, groups: int = 1, is_active: bool):
         super().__init__()
         self.conv = nn.Conv2d(n_in, n_out, kernel, stride, groups=groups, bias=False)
-        self.norm: nn.Module = nn.BatchNorm2d(n_out, eps=NORM_EPS)
+        self.norm: nn.Module = BatchNorm2d(n_out, eps=NORM_EPS)
         self.is_active = is_active
 
     def pad(self, x: Float[Tensor, "n c h w"]) -> tuple[Float[Tensor, "n c h2 w2"], tuple[int, int]]:
@@ -150,9 +152,12 @@ class LiteTrunk(nn.Module):
         self.blocks = nn.Sequential(*blocks)
         self.head = Convolution(n_in, N_FEATURES, is_active=True)
 
-    def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+    def maps(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d h2 w2"]:
         last: Tensor = self.head(self.blocks(self.stem(x)))
-        return last.mean(dim=(2, 3))
+        return last
+
+    def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+        return self.maps(x).mean(dim=(2, 3))
 
     def fold(self) -> "LiteTrunk":
         """The same function without batch norm, in place; for inference only."""

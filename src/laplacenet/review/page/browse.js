@@ -1,5 +1,5 @@
 // Views in which pictures are looked through: by class, by name, by likeness, on the map, where people disagree.
-import { h, color, say } from "./dom.js";
+import { h, announce, color, say } from "./dom.js";
 import { get, post, tried } from "./api.js";
 import { Tiles } from "./tiles.js";
 
@@ -9,7 +9,7 @@ class Browser {
     this.via = via;
     this.seen = 0;
     this.computed = -1;
-    this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), onOpen: (picture) => app.findSimilar(picture.number) });
+    this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), onOpen: (picture) => this.enlarge(picture.number) });
     this.chosen = h("span", { class: "count", "aria-live": "polite" });
     this.tiles.onSelection = () => {
       const n = this.tiles.selected.size;
@@ -24,7 +24,9 @@ class Browser {
   fill(content) {
     this.seen = content.seen;
     const shown = content.pictures.length;
-    this.total.textContent = content.total > shown ? `${shown} of ${content.total} pictures` : `${content.total} pictures`;
+    const first = (content.offset || 0) + 1;
+    this.total.textContent = content.total > shown ? `${first} to ${first + shown - 1} of ${content.total} pictures`
+      : content.total === 1 ? "1 picture" : `${content.total} pictures`;
     this.tiles.show(content.pictures);
   }
 
@@ -37,6 +39,10 @@ class Browser {
   async give(what) {
     const pictures = this.targets();
     if (!pictures.length) { say("Select pictures first"); return; }
+    await this.giveTo(pictures, what);
+  }
+
+  async giveTo(pictures, what) {
     const sent = await tried(post("/api/answer", { ...what, pictures, via: this.via, seen: this.seen }));
     if (!sent) return;
     this.tiles.select([]);
@@ -44,7 +50,14 @@ class Browser {
     await this.load();
   }
 
-  enter() {}
+  enter() { if (this.tiles.focusedNumber() === null) this.tiles.focusFirst(); else this.enlarge(); }
+
+  enlarge(number = this.focused()) {
+    const numbers = this.tiles.pictures.map((picture) => picture.number);
+    if (numbers.length) this.app.large.open(numbers, number ?? numbers[0]);
+  }
+
+  recolor() { this.tiles.recolor(); }
   showAgain() { this.load(); }
   focused() { return this.targets()[0] ?? null; }
   selectAll() { this.tiles.select(this.tiles.pictures.map((picture) => picture.number)); }
@@ -110,7 +123,7 @@ export class ClassesView extends Browser {
 }
 
 export class SearchView extends Browser {
-  constructor(app) { super(app, "search"); this.like = null; this.text = ""; }
+  constructor(app) { super(app, "search"); this.like = null; this.text = ""; this.offset = 0; }
 
   show(root) {
     this.isShown = true;
@@ -118,10 +131,11 @@ export class SearchView extends Browser {
     let waiting;
     this.field.addEventListener("input", () => {
       clearTimeout(waiting);
-      waiting = setTimeout(() => { this.text = this.field.value; this.like = null; this.load(); }, 150);
+      waiting = setTimeout(() => { this.text = this.field.value; this.like = null; this.offset = 0; this.load(); }, 150);
     });
     const similar = h("button", { type: "button", onclick: () => { const number = this.focused(); if (number !== null) this.findSimilar(number); else say("Select a picture first"); } }, "Similar to the selected one (F)");
-    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Search"), this.field, similar, this.chosen), this.total, this.tiles.element);
+    this.more = h("button", { type: "button", onclick: () => { this.offset += 60; this.load(); } }, "Next page");
+    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Search"), this.field, similar, this.chosen), this.total, this.tiles.element, this.more);
     this.load();
     if (this.like === null) this.field.focus();
   }
@@ -130,8 +144,12 @@ export class SearchView extends Browser {
 
   async load() {
     if (!this.isShown) return;
-    const content = await tried(get(this.like === null ? `/api/search?text=${encodeURIComponent(this.text)}` : `/api/similar/${this.like}`));
-    if (content && this.isShown) this.fill(content);
+    const found = `/api/search?text=${encodeURIComponent(this.text)}&offset=${this.offset}`;
+    const content = await tried(get(this.like === null ? found : `/api/similar/${this.like}`));
+    if (!content || !this.isShown) return;
+    if (this.offset && !content.pictures.length) { this.offset = 0; await this.load(); return; }
+    this.more.hidden = this.like !== null || this.offset + content.pictures.length >= content.total;
+    this.fill(content);
   }
 }
 
@@ -140,10 +158,9 @@ export class DisagreementsView extends Browser {
 
   show(root) {
     this.isShown = true;
-    this.list = h("ul", {});
     root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Where people disagree"), this.chosen),
       h("p", {}, "Two people answered without seeing each other's answer. The later one counts until somebody decides: select the picture and give it its class."),
-      this.list, this.tiles.element);
+      this.tiles.element);
     this.load();
   }
 
@@ -152,22 +169,32 @@ export class DisagreementsView extends Browser {
     const content = await tried(get("/api/disagreements"));
     if (!content || !this.isShown) return;
     const word = (said) => (typeof said === "number" ? this.app.nameOf(said) : said);
-    this.list.replaceChildren(...content.pictures.map((picture) => h("li", {}, `${picture.name}: ${picture.said.map(word).join(", then ")}`)));
+    for (const picture of content.pictures) picture.text = picture.said.map(word).join(", then ");
     this.fill(content);
   }
 }
 
+const WIDTH = 1200, HEIGHT = 900, MOST_TILES = 200;
+
 export class MapView extends Browser {
-  constructor(app) { super(app, "map"); this.content = null; this.path = []; }
+  constructor(app) {
+    super(app, "map");
+    this.content = null;
+    this.path = [];
+    this.circle = { x: WIDTH / 2, y: HEIGHT / 2, r: 60 };
+    this.layer = h("canvas", { width: WIDTH, height: HEIGHT });
+  }
 
   show(root) {
     this.isShown = true;
-    this.canvas = h("canvas", { width: 1200, height: 900, tabIndex: 0, role: "img", "aria-label": "Map of the pictures: similar ones lie together. Draw around some to select them." });
-    for (const [kind, handler] of [["pointerdown", "down"], ["pointermove", "move"], ["pointerup", "up"], ["pointercancel", "up"]]) {
-      this.canvas.addEventListener(kind, (event) => this[handler](event));
-    }
-    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Map"), h("span", { class: "count" }, "Draw around pictures to select them, then give them a class."), this.chosen),
-      this.canvas, this.total, this.tiles.element);
+    this.canvas = h("canvas", { width: WIDTH, height: HEIGHT, tabIndex: 0, role: "application",
+      "aria-label": "Map of the pictures: similar ones lie together. Arrow keys move a circle, plus and minus change its size, Space selects what is inside." });
+    const handlers = { pointerdown: "down", pointermove: "move", pointerup: "up", pointercancel: "up", pointerleave: "leave", keydown: "onKey", focus: "compose", blur: "compose" };
+    for (const [kind, handler] of Object.entries(handlers)) this.canvas.addEventListener(kind, (event) => this[handler](event));
+    this.peek = h("div", { class: "peek", hidden: true }, h("img", { alt: "" }), h("span", {}));
+    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Map"),
+      h("span", { class: "count" }, "Draw around pictures to select them, or move the circle with the arrow keys and press Space."), this.chosen),
+    h("div", { class: "map" }, this.canvas, this.peek), this.total, this.tiles.element);
     this.total.textContent = "";
     this.load();
   }
@@ -181,64 +208,132 @@ export class MapView extends Browser {
     this.draw();
   }
 
-  place(index) { return [this.content.x[index] * 1140 + 30, this.content.y[index] * 840 + 30]; }
+  recolor() { this.tiles.recolor(); if (this.content) this.draw(); }
 
+  place(index) { return [this.content.x[index] * (WIDTH - 60) + 30, this.content.y[index] * (HEIGHT - 60) + 30]; }
+
+  // The points are drawn once; what moves is drawn above them.
   draw() {
-    const context = this.canvas.getContext("2d");
-    const style = getComputedStyle(document.documentElement);
-    context.clearRect(0, 0, 1200, 900);
+    const context = this.layer.getContext("2d");
+    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink");
+    context.clearRect(0, 0, WIDTH, HEIGHT);
     const inside = new Set(this.inside || []);
+    const colors = new Map();
     this.content.numbers.forEach((number, index) => {
       const [x, y] = this.place(index);
-      context.globalAlpha = inside.size && !inside.has(number) ? 0.25 : 0.85;
-      context.fillStyle = color(this.content.classes[index]);
+      const label = this.content.classes[index];
+      if (!colors.has(label)) colors.set(label, color(label));
+      context.globalAlpha = inside.size && !inside.has(number) ? 0.25 : 0.9;
+      context.fillStyle = colors.get(label);
       context.beginPath();
       context.arc(x, y, this.content.given[index] ? 6 : 3.5, 0, 7);
       context.fill();
-      if (this.content.given[index]) { context.strokeStyle = style.getPropertyValue("--ink"); context.lineWidth = 1.5; context.stroke(); }
+      if (this.content.given[index]) { context.strokeStyle = ink; context.lineWidth = 1.5; context.stroke(); }
     });
-    context.globalAlpha = 1;
-    if (this.path.length > 1) {
-      context.strokeStyle = style.getPropertyValue("--accent");
-      context.lineWidth = 2;
-      context.beginPath();
-      this.path.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
-      context.stroke();
-    }
+    this.compose();
+  }
+
+  compose() {
+    const context = this.canvas.getContext("2d");
+    context.clearRect(0, 0, WIDTH, HEIGHT);
+    context.drawImage(this.layer, 0, 0);
+    context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+    context.lineWidth = 2;
+    context.beginPath();
+    if (this.path.length > 1) this.path.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
+    else if (document.activeElement === this.canvas && !this.isDrawing) context.arc(this.circle.x, this.circle.y, this.circle.r, 0, 7);
+    context.stroke();
   }
 
   point(event) {
     const box = this.canvas.getBoundingClientRect();
-    return [(event.clientX - box.left) * 1200 / box.width, (event.clientY - box.top) * 900 / box.height];
+    return [(event.clientX - box.left) * WIDTH / box.width, (event.clientY - box.top) * HEIGHT / box.height];
   }
 
-  down(event) { this.canvas.setPointerCapture(event.pointerId); this.isDrawing = true; this.inside = null; this.path = [this.point(event)]; }
-  move(event) { if (this.isDrawing) { this.path.push(this.point(event)); if (this.content) this.draw(); } }
+  down(event) {
+    this.canvas.setPointerCapture(event.pointerId);
+    this.isDrawing = true;
+    this.peek.hidden = true;
+    this.inside = null;
+    this.path = [this.point(event)];
+  }
+
+  move(event) {
+    if (this.isDrawing) { this.path.push(this.point(event)); this.compose(); } else if (this.content) this.showPeek(this.point(event));
+  }
+
+  leave() { this.peek.hidden = true; }
+
+  // The picture below the pointer, small.
+  showPeek([x, y]) {
+    let best = -1, least = 14 ** 2;
+    this.content.numbers.forEach((_, index) => {
+      const [px, py] = this.place(index);
+      const distance = (px - x) ** 2 + (py - y) ** 2;
+      if (distance < least) { best = index; least = distance; }
+    });
+    this.peek.hidden = best < 0;
+    if (best < 0) return;
+    const [px, py] = this.place(best);
+    this.peek.querySelector("img").src = `/pictures/${this.content.numbers[best]}/small`;
+    this.peek.querySelector("span").textContent = this.app.nameOf(this.content.classes[best]);
+    this.peek.style.left = `${px < WIDTH / 2 ? 100 * px / WIDTH + 2 : 100 * px / WIDTH - 2}%`;
+    this.peek.style.top = `${100 * py / HEIGHT}%`;
+    this.peek.dataset.side = px < WIDTH / 2 ? "right" : "left";
+  }
 
   up() {
     if (!this.isDrawing || !this.content) return;
     this.isDrawing = false;
-    const inside = this.content.numbers.filter((_, index) => this.path.length > 2 && within(this.place(index), this.path));
+    const path = this.path;
     this.path = [];
+    this.choose((index) => path.length > 2 && within(this.place(index), path));
+  }
+
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.content) return;
+    const by = event.shiftKey ? 6 : 30;
+    const step = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, -by], ArrowDown: [0, by] }[event.key];
+    const { x, y, r } = this.circle;
+    if (step) this.circle = { x: clamp(x + step[0], WIDTH), y: clamp(y + step[1], HEIGHT), r };
+    else if (event.key === "+" || event.key === "=") this.circle.r = Math.min(400, r * 1.25);
+    else if (event.key === "-") this.circle.r = Math.max(10, r / 1.25);
+    else if (event.key === " ") this.choose((index) => { const [px, py] = this.place(index); return (px - x) ** 2 + (py - y) ** 2 <= r * r; });
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.compose();
+  }
+
+  async choose(isInside) {
+    const inside = this.content.numbers.filter((_, index) => isInside(index));
     this.inside = inside;
-    this.draw();
-    const index = new Map(this.content.numbers.map((number, place) => [number, place]));
-    this.tiles.show(inside.slice(0, 200).map((number) => ({
-      number, name: `picture ${number}`, class: this.content.classes[index.get(number)], p: 0, given: Boolean(this.content.given[index.get(number)]), status: "ok",
-    })));
     this.all = inside;
-    this.tiles.select(inside.slice(0, 200));
-    this.total.textContent = `${inside.length} pictures inside${inside.length > 200 ? "; the first 200 are shown, all are selected" : ""}`;
+    this.draw();
+    this.total.textContent = `${inside.length} ${inside.length === 1 ? "picture" : "pictures"} inside${inside.length > MOST_TILES ? `; the first ${MOST_TILES} are shown, all are selected` : ""}`;
+    announce(this.total.textContent);
+    const shown = inside.slice(0, MOST_TILES);
+    const content = shown.length ? await tried(post("/api/tiles", { numbers: shown })) : { pictures: [] };
+    if (!content || this.inside !== inside) return;
+    this.tiles.show(content.pictures);
+    this.tiles.select(shown);
   }
 
   targets() {
-    const shown = super.targets();
-    const unseen = this.all && this.tiles.selected.size ? this.all.slice(200) : [];
-    return [...shown, ...unseen];
+    const unseen = this.all && this.tiles.selected.size ? this.all.slice(MOST_TILES) : [];
+    return [...super.targets(), ...unseen];
   }
 
-  async give(what) { await super.give(what); this.inside = null; this.all = null; this.tiles.show([]); this.total.textContent = ""; if (this.content) this.draw(); }
+  clear() { this.inside = null; this.all = null; this.tiles.show([]); this.tiles.select([]); this.total.textContent = ""; if (this.content) this.draw(); }
+
+  async give(what) {
+    if (!this.targets().length) { say("Select pictures first"); return; }
+    await super.give(what);
+    this.clear();
+  }
 }
+
+const clamp = (value, most) => Math.min(most, Math.max(0, value));
 
 function within([x, y], path) {
   let isInside = false;

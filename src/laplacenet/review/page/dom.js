@@ -14,8 +14,17 @@ export function h(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 export const percent = (share) => `${Math.round(100 * share)} %`;
-export const color = (label) => (label === null || label === undefined ? "#8a8f98"
-  : label < 0 ? "#5b5f66" : `hsl(${(label * 137.508 + 215) % 360} 62% ${label % 2 ? 42 : 52}%)`);
+export const isDark = () => {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+
+// One hue a class; the lightness of the theme, so that every color can be told from the ground.
+export function color(label) {
+  const [one, other] = isDark() ? [0.76, 0.68] : [0.56, 0.48];
+  if (label === null || label === undefined || label < 0) return `oklch(${isDark() ? 0.65 : 0.55} 0.01 260)`;
+  return `oklch(${label % 2 ? one : other} 0.15 ${(label * 137.508 + 255) % 360})`;
+}
 
 let fading;
 export function say(text) {
@@ -24,3 +33,6 @@ export function say(text) {
   clearTimeout(fading);
   fading = setTimeout(() => { status.textContent = ""; }, 4000);
 }
+
+// For screen readers alone: what is asked next.
+export function announce(text) { byId("announcer").textContent = text; }

@@ -1,5 +1,5 @@
 // The queue: one picture at a time, or a grid of similar ones. The next question is fetched while this one is shown.
-import { h, byId, percent, say } from "./dom.js";
+import { h, announce, byId, percent, say } from "./dom.js";
 import { get, post, tried } from "./api.js";
 import { Tiles } from "./tiles.js";
 
@@ -107,14 +107,17 @@ export class LabelView {
       image.replaceWith(h("p", { class: "mark" }, "This picture is gone or cannot be read. Skip it with S."));
     });
     this.guessRow = h("div", { class: "guesses", role: "group", "aria-label": "Guesses" });
-    this.body.replaceChildren(h("figure", {},
+    this.body.replaceChildren(...[h("figure", {},
       h("div", { class: "stage" }, image),
       h("figcaption", {}, h("span", { class: "file" }, picture.name),
         MARKS[picture.status] ? h("span", { class: "mark" }, MARKS[picture.status]) : null,
         question.via === "audit" ? h("span", { class: "check", title: "Kept from the model for now, to measure how accurate it is" }, "random check") : null)),
-    this.guessRow);
+    this.guessRow,
+    this.app.summary.classes.length ? null : h("p", {}, "Type what the picture shows and press Enter: that makes the first class. From then on its key is enough.")].filter(Boolean));
     this.body.dataset.number = picture.number;
     this.renderGuesses(picture.guesses);
+    const guess = this.guessList[0];
+    announce(`${picture.name}${question.via === "audit" ? ", random check" : ""}${guess ? `, perhaps ${this.app.nameOf(guess.class)}, ${percent(guess.p)}` : ""}`);
     if (!this.app.summary.classes.length) byId("class-entry").focus();
   }
 
@@ -131,6 +134,7 @@ export class LabelView {
     const name = this.app.nameOf(question.class);
     this.heading.textContent = `These ${question.pictures.length} look like ${name}`;
     this.tiles = new Tiles({ nameOf: (label) => this.app.nameOf(label), isWrong: true });
+    this.tiles.onOpen = () => this.enlarge();
     this.tiles.show(question.pictures);
     const confirm = h("button", { type: "button", class: "primary", onclick: () => this.confirm() });
     const tell = () => {
@@ -142,6 +146,7 @@ export class LabelView {
     this.body.replaceChildren(h("p", {}, "Click the wrong ones, or move with the arrows and press Space. They are asked for one by one next."),
       this.tiles.element, h("div", { class: "row" }, confirm));
     const first = this.tiles.buttons()[0];
+    announce(this.heading.textContent);
     if (first && !["INPUT", "SELECT"].includes(document.activeElement.tagName)) first.focus();
   }
 
@@ -216,6 +221,14 @@ export class LabelView {
       this.renderGuesses(picture.guesses);
     }
   }
+
+  enlarge() {
+    if (!this.question || !this.question.pictures.length) return;
+    const numbers = this.question.pictures.map((picture) => picture.number);
+    this.app.large.open(numbers, this.focused() ?? numbers[0]);
+  }
+
+  recolor() { if (this.tiles) this.tiles.recolor(); }
 
   focused() { return this.question && this.question.kind === "single" ? this.question.pictures[0].number : this.tiles && this.tiles.focusedNumber(); }
 }

@@ -1,14 +1,16 @@
 // The page as a whole: views, keys, what the server says has changed.
-import { byId, say } from "./dom.js";
+import { byId, isDark, say } from "./dom.js";
 import { get, post, tried } from "./api.js";
 import { LabelView } from "./label.js";
 import { ClassesView, DisagreementsView, MapView, SearchView } from "./browse.js";
+import { Large } from "./large.js";
 import { Side } from "./side.js";
 
 class App {
   constructor(summary) {
     this.summary = summary;
     this.side = new Side(this);
+    this.large = new Large(this);
     this.views = { label: new LabelView(this), classes: new ClassesView(this), map: new MapView(this), search: new SearchView(this), disagreements: new DisagreementsView(this) };
     this.side.render(summary);
     for (const button of document.querySelectorAll("nav button")) button.addEventListener("click", () => this.open(button.dataset.view));
@@ -18,6 +20,7 @@ class App {
     byId("theme").addEventListener("click", () => this.switchTheme());
     byId("help").addEventListener("click", () => byId("keys").showModal());
     document.addEventListener("keydown", (event) => this.onKey(event));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
     this.open("label");
     this.listen();
   }
@@ -30,6 +33,7 @@ class App {
       else button.removeAttribute("aria-current");
     }
     byId("skip").hidden = name !== "label";
+    byId("view").focus({ preventScroll: true });
     this.view.show(byId("view"));
   }
 
@@ -69,11 +73,15 @@ class App {
   }
 
   switchTheme() {
-    const root = document.documentElement;
-    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = isDark ? "light" : "dark";
-    localStorage.setItem("theme", root.dataset.theme);
-    if (this.view.draw && this.view.content) this.view.draw();
+    const theme = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem("theme", theme);
+    this.recolor();
+  }
+
+  recolor() {
+    this.side.recolor();
+    if (this.view.recolor) this.view.recolor();
   }
 
   listen() {
@@ -95,6 +103,8 @@ class App {
   onKey(event) {
     if (byId("keys").open) return;
     const entry = byId("class-entry");
+    const label = /^[1-9]$/.test(event.key) ? this.summary.classes.find((one) => one.key === Number(event.key)) : null;
+    if (this.large.isOpen) { this.large.onKey(event, label); return; }
     const isTyping = ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement.tagName);
     if ((event.ctrlKey || event.metaKey) && !isTyping) {
       if (event.key === "z" || event.key === "y") { event.preventDefault(); this.undo(event.key === "y" || event.shiftKey); }
@@ -102,7 +112,6 @@ class App {
     }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const isEmptyEntry = document.activeElement === entry && !entry.value;
-    const label = /^[1-9]$/.test(event.key) ? this.summary.classes.find((one) => one.key === Number(event.key)) : null;
     if (label && (!isTyping || isEmptyEntry)) { event.preventDefault(); this.give({ answer: "label", class: label.class }); return; }
     if (isTyping) {
       if (event.key === "Escape") byId("view").focus();
@@ -116,6 +125,7 @@ class App {
       g: () => this.view === this.views.label && this.view.setMode(this.view.mode === "grid" ? "single" : "grid"),
       h: () => byId("keys").showModal(), l: () => this.open("label"), k: () => this.open("classes"), m: () => this.open("map"), q: () => this.open("search"),
       a: () => this.view.selectAll && this.view.selectAll(), Escape: () => this.view.clear && this.view.clear(),
+      v: () => this.view.enlarge(),
       f: () => { const number = this.view.focused(); if (number !== null && number !== undefined) this.findSimilar(number); },
       Enter: isButton ? null : () => this.view.enter(),
     };

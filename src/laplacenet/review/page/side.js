@@ -23,7 +23,8 @@ export class Side {
   render(summary) {
     this.renderClasses(summary);
     byId("none-count").textContent = this.counts(summary.none);
-    byId("answered").textContent = `${count(summary.answered)} of ${count(summary.pictures)} pictures have your answer.`;
+    byId("answered").textContent = `${count(summary.answered)} of ${count(summary.pictures)} pictures have your answer${foundText(summary)}.`;
+    byId("brief").textContent = briefText(summary);
     const isEmbedding = summary.embedded < summary.pictures || summary.embedding_error;
     byId("embedding").hidden = !isEmbedding;
     byId("embedding-text").textContent = summary.embedding_error ? `Reading the pictures failed: ${summary.embedding_error}`
@@ -64,6 +65,7 @@ export class Side {
     const row = { key: h("kbd"), name: h("span", { class: "name" }), count: h("span", { class: "count", title: "given by you + found by the model" }), bar: h("span", { class: "bar" }) };
     const dot = h("span", { class: "dot" });
     dot.style.background = color(label);
+    row.dot = dot;
     row.button = h("button", { type: "button", onclick: () => this.app.give({ answer: "label", class: label }) }, row.key, dot, row.name, row.count, row.bar);
     row.button.addEventListener("dragover", (event) => { event.preventDefault(); row.button.classList.add("target"); });
     row.button.addEventListener("dragleave", () => row.button.classList.remove("target"));
@@ -73,6 +75,8 @@ export class Side {
     this.rows.set(label, row);
     return row;
   }
+
+  recolor() { for (const [label, row] of this.rows) row.dot.style.background = color(label); }
 
   showGuesses(guesses) {
     this.guesses = guesses;
@@ -141,6 +145,18 @@ export class Side {
       if (chosen) this.choose(chosen);
     }
   }
+}
+
+function foundText(summary) {
+  const found = summary.none.found + summary.classes.reduce((total, one) => total + one.found, 0);
+  return found ? `, the model labels ${count(found)}` : "";
+}
+
+function briefText(summary) {
+  const { audits, value, low, high } = summary.estimate;
+  const range = `${Math.floor(100 * low)}–${Math.ceil(100 * high)} %`;
+  const right = !audits ? "" : value === null ? ` · ${range} right` : ` · about ${percent(value)} right (${range})`;
+  return `${count(summary.answered)} of ${count(summary.pictures)} answered${right}`;
 }
 
 function accuracyText(estimate) {

@@ -11,7 +11,7 @@ export class Tiles {
     this.selected = new Set();
     this.pictures = [];
     this.lastClicked = null;
-    this.element = h("ul", { class: isWrong ? "tiles wrong-able" : "tiles" });
+    this.element = h("ul", { class: isWrong ? "tiles wrong-able" : "tiles", "aria-label": isWrong ? "Pictures; press those that are wrong" : "Pictures" });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     this.onSelection = () => {};
   }
@@ -33,7 +33,7 @@ export class Tiles {
     const label = picture.class === null ? "no label yet" : this.nameOf(picture.class);
     const sure = picture.given ? "given" : percent(picture.p);
     const mark = MARKS[picture.status];
-    const text = this.isWrong ? picture.name : `${label} · ${sure}`;
+    const text = picture.text || (this.isWrong ? picture.name : `${label} · ${sure}`);
     const button = h("button", {
       type: "button", class: "tile", draggable: !this.isWrong, title: picture.name,
       "aria-pressed": String(this.selected.has(picture.number)),
@@ -52,6 +52,15 @@ export class Tiles {
     button.style.borderLeftColor = picture.class === null ? "" : color(picture.class);
     return h("li", {}, button);
   }
+
+  recolor() {
+    this.buttons().forEach((button, place) => {
+      const picture = this.pictures[place];
+      button.style.borderLeftColor = picture.class === null ? "" : color(picture.class);
+    });
+  }
+
+  focusFirst() { const first = this.buttons()[0]; if (first) first.focus(); }
 
   buttons() { return [...this.element.querySelectorAll("button.tile")]; }
 

@@ -1,0 +1,133 @@
+"""The run folder of a review: begun, or opened again with all its answers."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from laplacenet.data.label_files import labels_by_name, numbered_labels
+from laplacenet.labeling.result import SUMMARY, load_labeling
+from laplacenet.labeling.settings import KIND, SCRATCH, CollectionConfig, LabelingSettings
+from laplacenet.review.embedding import Embedder
+from laplacenet.review.journal import Journal
+from laplacenet.review.photos import find_photos
+from laplacenet.review.pretrained import PretrainedEmbedder
+from laplacenet.review.session import Session
+from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime.run_folder import ANSWERS, EXPERIMENT
+from laplacenet.runtime.settings import from_json, to_json
+
+FEATURES = "lite0"
+
+
+@dataclass(frozen=True)
+class Source:
+    """`photos` is a folder of pictures, or the run folder of a review or of `label`; `labels` are files of answers."""
+
+    photos: Path
+    out: Path | None = None
+    labels: tuple[Path, ...] = ()
+    seed: int = 0
+
+    @property
+    def is_run(self) -> bool:
+        return self.out is None and (self.photos / EXPERIMENT).is_file()
+
+    @property
+    def run(self) -> Path:
+        if self.out is not None:
+            return self.out
+        return self.photos if self.is_run else Path("runs") / f"{self.photos.resolve().name}-review"
+
+    @property
+    def pictures(self) -> Path:
+        return Path(settings_of(self.photos).collection.pictures) if self.is_run else self.photos
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    folder: RunFolder
+    photos: Path
+    session: Session
+
+
+@contextlib.contextmanager
+def open_session(source: Source, embedder: Embedder) -> Iterator[Opened]:
+    """Locked against other processes until the end of the block."""
+    photos = source.pictures
+    found = find_photos(photos, leave_out=source.run)
+    folder, settings = run_folder(source.run, photos, seed=source.seed)
+    with folder.locked():
+        folder.write(EXPERIMENT, to_json(with_network(settings, embedder)))
+        is_new = not (folder.path / ANSWERS).exists()
+        session = Session(found, Journal(folder.path / ANSWERS), embedder, seed=source.seed)
+        if is_new:
+            join_earlier_labels(session, folder.path)
+        for file in source.labels:
+            join_labels(session, file, photos)
+        yield Opened(folder, photos, session)
+
+
+def features_of(source: Source, features: str | None, weights: Path | None) -> tuple[str, Path | None]:
+    """Which network looks at the pictures: the one asked for, else the one of the run, else `lite0`."""
+    if features is not None:
+        name = str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
+        return name, None if weights is None else weights.expanduser().resolve()
+    if (source.run / EXPERIMENT).is_file():
+        before = settings_of(source.run).collection
+        if before.features not in (SCRATCH, "auto"):
+            return before.features, None if before.weights is None else Path(before.weights)
+    return FEATURES, weights
+
+
+def settings_of(run: Path) -> LabelingSettings:
+    content = RunFolder.open(run).read(EXPERIMENT)
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
+    return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
+
+
+def run_folder(out: Path, photos: Path, *, seed: int) -> tuple[RunFolder, LabelingSettings]:
+    """A new one, or that of a run of the same pictures."""
+    if (out / EXPERIMENT).is_file():
+        settings = settings_of(out)
+        before = Path(settings.collection.pictures)
+        if before.resolve() != photos.resolve():
+            raise InputError(f"{out}: a run of {before}, not of {photos}; choose another --out")
+        return RunFolder.open(out), settings
+    settings = LabelingSettings(name=photos.resolve().name, seed=seed)
+    return RunFolder.create(out), replace(settings, collection=CollectionConfig(pictures=str(photos.resolve())))
+
+
+def with_network(settings: LabelingSettings, embedder: Embedder) -> LabelingSettings:
+    """With the network that looks at the pictures now, so that the run folder knows it."""
+    if not isinstance(embedder, PretrainedEmbedder):
+        return settings
+    weights = None if embedder.weights is None else str(embedder.weights)
+    return replace(settings, collection=replace(settings.collection, features=embedder.name, weights=weights))
+
+
+def join_earlier_labels(session: Session, run: Path) -> None:
+    """The labels that a run of `label` was given, by files or by sub-folders, are the first answers."""
+    if not (run / SUMMARY).is_file():
+        for file in settings_of(run).collection.labels:
+            if Path(file).is_file():
+                join_labels(session, Path(file), Path(settings_of(run).collection.pictures))
+        return
+    labeling = load_labeling(run)
+    names = labeling.summary.class_names
+    given = {
+        session.row_of[name]: names[label]
+        for name, label in zip(labeling.names, labeling.given.tolist(), strict=True)
+        if label >= 0 and name in session.row_of
+    }
+    session.add_labels("label", given)
+
+
+def join_labels(session: Session, labels: Path, photos: Path) -> int:
+    """Answers given as a file become entries of the journal; gives how many were new."""
+    names = tuple(photo.name for photo in session.photos)
+    found = labels_by_name([labels], names, root=photos)
+    numbers, class_names = numbered_labels(found, len(names), where=str(labels))
+    given = {row: class_names[label] for row, label in enumerate(numbers.tolist()) if label >= 0}
+    return session.add_labels(f"file {labels.name}"[:40], given)

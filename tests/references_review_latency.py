@@ -1,0 +1,200 @@
+"""How long the review lets a person wait: until an answer is acknowledged, and until it shows in all labels.
+
+    python tests/references_review_latency.py --out results/review/latency.json [--photos FOLDER]
+
+A server process serves pictures whose embeddings are synthetic and clustered like a pretrained network's (or those of
+the photos of a folder). Another process answers as the page does: it listens to the events, asks for the next
+question, sends an answer every 0.4 s whether or not the last one has been spread, and notes both times.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import torch
+from PIL import Image
+
+N_CLASSES, N_FEATURES, RANK = 10, 1280, 40
+PAUSE_S = 0.4
+LIMITS_S = {"acknowledged": 0.05, "visible at 5000": 0.3, "visible at 50000": 2.0}
+"""For the 95th percentiles, on two cores."""
+N_FIRST = 30
+
+
+def classes_of(n: int) -> np.ndarray:
+    """What each picture shows."""
+    return np.random.default_rng(1).integers(0, N_CLASSES, n)
+
+
+def clustered_vectors(n: int) -> np.ndarray:
+    """Classes that overlap along few shared directions, and no negative numbers: as after a network's last ReLU."""
+    rng, truth = np.random.default_rng(0), classes_of(n)
+    centers = rng.normal(0, 1, (N_CLASSES, N_FEATURES)).astype(np.float32)
+    directions = rng.normal(0, 1, (RANK, N_FEATURES)).astype(np.float32)
+    vectors = np.empty((n, N_FEATURES), np.float32)
+    for start in range(0, n, 5000):
+        rows = slice(start, min(n, start + 5000))
+        m = rows.stop - start
+        shared = rng.normal(0, 1, (m, RANK)).astype(np.float32) @ directions / np.sqrt(RANK / 2)
+        own = rng.normal(0, 0.6, (m, N_FEATURES)).astype(np.float32)
+        vectors[rows] = np.maximum(0, 0.55 * centers[truth[rows]] + shared + own)
+    return vectors
+
+
+def make_files(folder: Path, n: int) -> None:
+    """One small picture under many names: what is measured does not look at them."""
+    folder.mkdir(parents=True)
+    Image.new("RGB", (32, 32), (90, 120, 150)).save(folder / "000000.jpg")
+    for number in range(1, n):
+        os.link(folder / "000000.jpg", folder / f"{number:06d}.jpg")
+
+
+def serve(folder: Path, run: Path) -> None:
+    """In a process of its own, until it is stopped."""
+    from laplacenet.review.opening import Source
+    from laplacenet.review.serve import Place, open_review
+
+    n = sum(1 for _ in folder.iterdir())
+    vectors = clustered_vectors(n)
+
+    def embedder(paths: list[Path]) -> Iterator[np.ndarray]:
+        for path in paths:
+            yield vectors[int(path.stem)]
+
+    with open_review(Source(folder, run), embedder, Place(opens_browser=False)) as review:
+        print(review.address, flush=True)
+        review.serve()
+
+
+@contextlib.contextmanager
+def served(folder: Path, run: Path, *, is_synthetic: bool) -> Iterator[str]:
+    """The address of the review."""
+    if is_synthetic:
+        command = [sys.executable, __file__, "--serve", str(folder), "--out", str(run)]
+    else:
+        command = [sys.executable, "-m", "laplacenet", "review", str(folder), "--out", str(run), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = (re.search(r"http://\S+/\?token=\S+", line) for line in process.stdout)
+            yield next(filter(None, found))[0]
+        finally:
+            process.kill()
+
+
+class Visitor:
+    """A page: one connection for requests, one for events."""
+
+    def __init__(self, address: str) -> None:
+        self.origin = address.split("/?", maxsplit=1)[0]
+        self.client = httpx.Client(base_url=self.origin, headers={"origin": self.origin}, timeout=600)
+        self.client.get(address, follow_redirects=True)
+        self.seen: list[tuple[float, int, int]] = []
+        self.is_closed = False
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self) -> None:
+        with (
+            contextlib.suppress(httpx.TransportError),
+            httpx.Client(base_url=self.origin, cookies=self.client.cookies, timeout=600) as client,
+            client.stream("GET", "/api/events") as stream,
+        ):
+            for line in stream.iter_lines():
+                if self.is_closed:
+                    return
+                if line.startswith("data: "):
+                    content = json.loads(line[6:])
+                    self.seen.append((time.perf_counter(), content["computed"], content["labeled"]))
+
+    def wait_until_visible(self, n: int, *, limit_s: float = 600) -> float:
+        """The moment at which the labels of entry `n` came."""
+        until = time.perf_counter() + limit_s
+        while time.perf_counter() < until:
+            found = next((at for at, computed, _ in list(self.seen) if computed >= n), None)
+            if found is not None:
+                return found
+            time.sleep(0.002)
+        raise TimeoutError(f"entry {n} did not become visible")
+
+
+def measure(address: str, n_pictures: int, *, n_answers: int) -> dict[str, object]:
+    visitor, truth = Visitor(address), classes_of(n_pictures)
+    acknowledged, sent = [], []
+    for number in range(n_answers):
+        while number == N_FIRST and visitor.seen[-1][2] < n_pictures:  # until all pictures are in the graph
+            time.sleep(0.2)
+        ready_at = time.perf_counter()
+        question = visitor.client.post("/api/next", json={"by": "tab", "mode": "single", "holding": []}).json()
+        picture = question["pictures"][0]["number"]
+        answer = {"answer": "label", "name": f"class {truth[picture]}", "pictures": [picture]}
+        started_at = time.perf_counter()
+        response = visitor.client.post("/api/answer", json={"by": "tab", "via": "queue", "seen": 0} | answer)
+        done_at = time.perf_counter()
+        assert response.status_code == 200, response.text
+        if number > N_FIRST:
+            acknowledged.append(done_at - started_at)
+            sent.append((started_at, response.json()["n"]))
+        time.sleep(max(0.0, PAUSE_S - (time.perf_counter() - ready_at)))
+    visible = [visitor.wait_until_visible(n) - at for at, n in sent]
+    visitor.is_closed = True
+    return {
+        "pictures": n_pictures,
+        "answers": len(sent),
+        "acknowledged_s": spread(acknowledged),
+        "visible_s": spread(visible),
+    }
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    names = {"median": 50, "95": 95, "largest": 100}
+    return {name: round(float(np.percentile(values, q)), 4) for name, q in names.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("results/review/latency.json"))
+    parser.add_argument("--serve", type=Path, help="serve this folder; for the measuring process alone")
+    parser.add_argument("--photos", type=Path, help="a folder of real photos to measure too")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[5000, 50000])
+    parser.add_argument("--answers", type=int, default=160)
+    asked = parser.parse_args()
+    if asked.serve is not None:
+        serve(asked.serve, asked.out)
+        return
+    records = []
+    with tempfile.TemporaryDirectory() as place:
+        cases = [(f"synthetic, {n}", n) for n in asked.sizes] + ([("photos", 0)] if asked.photos else [])
+        for name, n in cases:
+            folder = asked.photos or Path()
+            if n:
+                folder = Path(place) / f"pictures-{n}"
+                make_files(folder, n)
+            n_pictures = sum(1 for _ in folder.iterdir())
+            with served(folder, Path(place) / f"run-{n}", is_synthetic=n > 0) as address:
+                records.append({"case": name} | measure(address, n_pictures, n_answers=asked.answers))
+            print(json.dumps(records[-1]), flush=True)
+            if n:
+                shutil.rmtree(folder)
+    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "torch": torch.__version__}
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(
+        json.dumps({"machine": machine, "limits_s": LIMITS_S, "pause_s": PAUSE_S, "cases": records}, indent=2) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
