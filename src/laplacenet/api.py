@@ -159,8 +159,8 @@ class LabelingRun:
         from laplacenet.data import Skipped
         from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
+        from laplacenet.labeling.joined_model import load_any_network
         from laplacenet.labeling.predictions import predictions, sources_of
-        from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
 
         sources = sources_of(paths)
@@ -170,7 +170,7 @@ class LabelingRun:
         if holds_feature_model(self.path):
             found = feature_predictions(load_feature_model(self.path), sources, device=place, monitor=monitor)
         else:
-            network, description = load_model(self.path)
+            network, description = load_any_network(self.path)
             found = predictions(network.to(place), description, sources, monitor=monitor)
         return [one for one in found if not isinstance(one, Skipped)]
 
@@ -205,7 +205,7 @@ def label(
     batch_size: int | None = None,
     prior: str | Sequence[float] = "shrunk",
     suspects: bool = True,
-    settings: Sequence[str] = (),
+    settings: Sequence[str] | None = None,
     seed: int = 0,
     strict: bool = False,
     overwrite: bool = False,
@@ -246,27 +246,22 @@ def label(
     session = new_session(device, saves_every_s, progress)
     from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
 
-    asked = LabelingSettings(
-        name=path.resolve().stem,
-        seed=seed,
-        prior=prior if isinstance(prior, str) else ",".join(map(str, prior)),
-        collection=CollectionConfig(
-            located(path),
-            tuple(map(located, files)),
-            None if truth is None else located(truth),
-            size,
-            strict,
-            chosen_features(
-                path, features, is_training=any(value is not None for value in (size, model, steps, batch_size))
-            ),
-            None if weights is None else located(Path(weights)),
-            merge_classes,
-        ),
-        time=TimeConfig(limit_s, steps, suspects),
+    is_training = any(value is not None for value in (size, model, steps, batch_size))
+    collection = CollectionConfig(
+        pictures=located(path),
+        labels=tuple(map(located, files)),
+        test=None if truth is None else located(truth),
+        size=size,
+        strict=strict,
+        features=chosen_features(path, features, is_training=is_training),
+        weights=None if weights is None else located(Path(weights)),
+        merge_classes=merge_classes,
     )
-    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *settings]
-    inputs = [path, *files, *([] if truth is None else [truth])]
-    folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=inputs, overwrite=overwrite)
+    shares = prior if isinstance(prior, str) else ",".join(map(str, prior))
+    time = TimeConfig(limit_s, steps, suspects)
+    asked = LabelingSettings(name=path.resolve().stem, seed=seed, prior=shares, collection=collection, time=time)
+    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *(settings or ())]
+    folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=[path, *files, truth], overwrite=overwrite)
     return finish(sessions().start(asked, texts, folder_of, session))
 
 
@@ -397,7 +392,7 @@ def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], 
     return session_on(execution, None if progress is None else progress())
 
 
-def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path], overwrite: bool) -> RunFolder:
+def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path | None], overwrite: bool) -> RunFolder:
     """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; never one that holds an input."""
     if out is not None:
         require_apart(Path(out), inputs)

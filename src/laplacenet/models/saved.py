@@ -59,7 +59,7 @@ def save_model(folder: Path, network: Network, description: ModelDescription) ->
 def load_model(folder: Path) -> tuple[Network, ModelDescription]:
     """The network in evaluation mode, on the CPU."""
     found, weights = read_model_files(folder)
-    description = _description(found, source=str(folder / DESCRIPTION))
+    description = read_description(found, source=str(folder / DESCRIPTION))
     network = description.build_to_fill()
     try:
         network.load_state_dict(weights, strict=True)
@@ -106,7 +106,8 @@ def _require_readable(network: Network, description: ModelDescription, *, source
         raise InputError(f"{source}: its network {description.model.name} cannot read inputs of {shape}") from error
 
 
-def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
+def read_description(found: Any, *, source: str) -> ModelDescription:
+    """From the content of a JSON file."""
     try:
         shape, names, statistics = found["input_shape"], found["class_names"], found["statistics"]
         return ModelDescription(
