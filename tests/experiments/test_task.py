@@ -9,8 +9,10 @@ import torch
 from PIL import Image
 from references_runs import tiny_experiment, write_bars
 
+from laplacenet.cli.choices import with_labels
+from laplacenet.data import load_dataset
 from laplacenet.experiments import DataConfig, Experiment, prepare
-from laplacenet.experiments.task import renumbered
+from laplacenet.experiments.task import renumbered, visible_labels
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 

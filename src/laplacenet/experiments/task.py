@@ -138,9 +138,8 @@ def visible_labels(
     train = dataset.train
     if data.label_file is not None:
         if not isinstance(train, ImageSet):
-            raise InputError(
-                f"{label_paths(data.label_file)[0]}: labels by file name need a folder of pictures, not {data.name}"
-            )
+            first = label_paths(data.label_file)[0]
+            raise InputError(f"{first}: labels by file name need a folder of pictures, not {data.name}")
         skipped = [file.path for file in dataset.skipped]
         return read_labels(data.label_file, train, root=root if root.is_dir() else None, skipped=skipped)
     if data.split_file is not None:
