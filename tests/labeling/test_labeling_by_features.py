@@ -86,13 +86,15 @@ def test_new_pictures_are_predicted_and_the_whole_is_exported(photos: Path, tmp_
 def test_a_pretrained_trunk_and_its_head_run_as_one_onnx_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
+    from laplacenet.graph.guided import RowTransform
     from laplacenet.labeling.feature_model import FeatureModel, feature_network, save_feature_model
     from laplacenet.models.export import export_model
     from laplacenet.models.features import load_features
 
     features, rng = load_features("lite0", device=torch.device("cpu")), torch.Generator().manual_seed(0)
     weights, center = torch.randn(features.n_features, 3, generator=rng), torch.rand(features.n_features, generator=rng)
-    model = FeatureModel("lite0", None, features.fingerprint, center, weights, torch.zeros(3), 0.5, ("a", "b", "c"))
+    transform = RowTransform(center, is_rooted=True)
+    model = FeatureModel("lite0", None, features.fingerprint, transform, weights, torch.zeros(3), 0.5, ("a", "b", "c"))
     save_feature_model(tmp_path, model)
     network, description = feature_network(tmp_path)
     assert export_model(network, description, tmp_path / "model.onnx", form="onnx") < 1e-4
