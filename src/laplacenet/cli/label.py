@@ -44,7 +44,7 @@ Time = Annotated[
         "--for",
         metavar="TIME",
         parser=duration_of("--for"),
-        help="Time limit, such as 90s, 4m or 2h. With pretrained features, time that they leave goes into training, too."
+        help="Time limit, such as 90s, 4m or 2h. Time that pretrained features leave goes into training."
         "  [default: 4m where a network is trained; with --resume that of the run]",
     ),
 ]
