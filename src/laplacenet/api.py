@@ -328,10 +328,10 @@ def review(
     place = Place(host, port, opens_browser=browser and not is_notebook, is_public=public)
     with contextlib.ExitStack() as stack:
         found: Review = stack.enter_context(open_review(source, embedder_of(source, features, weights, device), place))
+        print(found.address)
         if is_notebook:
             found.closing = stack.pop_all()
             return found.start()
-        print(found.address)
         found.open_browser()
         found.serve()
         with contextlib.suppress(InputError):  # nothing was labeled: nothing is written

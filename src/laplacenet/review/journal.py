@@ -1,7 +1,7 @@
 """`answers.jsonl`: every answer of a person, appended and flushed to disk before it is acknowledged.
 
 A line is a JSON object with a sequence number and a checksum of itself. Behind the object stands a space, in the last
-line a tab: a file that was cut at the end of a line lacks the tab. A last line that a crash cut short is dropped; a line
+line a tab: a file that was cut at the end of a line lacks the tab. A last line that a crash cut short is dropped; one
 that was altered, or is missing in between or at the end, is noticed and noted, and all others count. Journals of older
 versions have no such marks; they are read, and marked from then on.
 """
@@ -34,6 +34,7 @@ CONTENTS: dict[str, dict[str, type]] = {
 N_CHECKED = 16  # hexadecimal digits of the checksum: 64 bits
 ENVELOPE = ("n", "at", "by", "kind", "sum")
 NOT_LAST, LAST = b" \n", b"\t\n"
+MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,10 @@ def is_sound(entry: Entry) -> bool:
     lists = [content[key] for key in ("pictures", "rejected") if key in content]
     if any(type(names) is not list or any(type(name) is not str for name in names) for names in lists):
         return False
+    if any(type(content[key]) is not str for key in ("name", "via") if key in content):
+        return False
+    if content.get("answer") == "label" and content.get("class") is None:
+        return False
     numbers = [content[key] for key in ("class", "into", "of", "seen") if content.get(key) is not None]
     if entry.kind == "estimate":
         return all(type(value) in (int, float) and math.isfinite(value) for value in content.values())
@@ -166,4 +171,9 @@ def read_journal(path: Path) -> tuple[list[Entry], list[str], int]:
         notes.append(f"{path.name}: the last line was not the last; entries after {last_of(entries)} are missing")
     if torn:
         notes.append(f"{path.name}: the last line was cut short before it was acknowledged; it is dropped")
-    return entries, notes, len(content) - len(torn)
+    return entries, shortened(notes), len(content) - len(torn)
+
+
+def shortened(notes: list[str]) -> list[str]:
+    n_more = len(notes) - MOST_NOTES
+    return notes if n_more <= 1 else [*notes[:MOST_NOTES], f"… and {n_more} more lines with faults"]
