@@ -263,7 +263,8 @@ class Guide:
     def _mu(self) -> float:
         """The more labels a class has, the more the classifier is worth beside the neighbors."""
         n_each = len(self.classes) / int((self.counts > 0).sum())
-        return self.config.graph.mu * max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)
+        growth: float = max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)
+        return self.config.graph.mu * growth
 
     def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> Solution:
         """With nothing negative in F."""
