@@ -144,12 +144,6 @@ def test_auto_takes_the_best_installed_network_for_photographs(
     assert "look like photographs" in (run.path / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_time_limit_without_training_is_said_to_be_unused(photos: Path, tmp_path: Path) -> None:
-    for limit, is_said in ((None, False), ("1m", True)):
-        run = api.label(photos, features="tiny", out=tmp_path / f"run-{limit}", device="cpu", time_limit=limit)
-        assert any("--for" in sentence for sentence in run.data.summary.choices) == is_said
-
-
 def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         labeled points were drawn at random. None: no alignment. Numbers: in the order of `classes_`, up to a common
         factor.
     search : {"auto", "exact", "approximate"}, default="auto"
-        How a CPU finds neighbors; "auto" is exact up to 100 000 points.
+        How neighbors are found; "auto" is exact up to 100 000 points on a CPU and two million on a GPU.
     device : str, default="auto"
         "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one.
 

@@ -26,7 +26,6 @@ from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.folder import FolderReading, embed_folder
 from laplacenet.runtime import InputError, Monitor, RunFolder, TimeLimitError
-from laplacenet.training import Execution
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # pictures beyond which a fold takes seconds
@@ -163,21 +162,24 @@ def method(n_judged: int) -> str:
     )
 
 
-def run_on_features(
+def labels_of(job: Job, device: torch.device) -> FeatureLabels:
+    rows = job.collection.rows
+    assert isinstance(rows, VectorSet)
+    return label_features(rows.vectors, job.given, job.settings, class_names=job.class_names, device=device)
+
+
+def write_feature_labels(
     job: Job,
     folder: RunFolder,
     network: FeatureNetwork | None,
+    found: FeatureLabels,
     *,
     choices: tuple[str, ...],
-    execution: Execution,
     started_at: float,
 ) -> Labeling:
-    """`network` is None for embeddings; `choices` are sentences for the page; `started_at` is by `time.monotonic`."""
-    rows, settings = job.collection.rows, job.settings
-    assert isinstance(rows, VectorSet)
-    found = label_features(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
+    """The labels, the model and all else that the run folder holds; `network` is None for embeddings."""
     model = feature_model(job, found, network)
-    positions = map_positions(found.land.X.float().cpu(), seed=settings.seed)
+    positions = map_positions(found.land.X.float().cpu(), seed=job.settings.seed)
     summary = summary_of(job, found, choices, kind="embeddings" if network is None else "pictures")
     labeling = labeling_of(found.findings, summary, positions, names=job.collection.names, given=job.given)
     predicted = None
@@ -243,7 +245,7 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
     if network is not None:
         seen = (
             f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and"
-            f" makes {network.n_features} numbers of it; it is not trained."
+            f" makes {network.n_features} numbers of it."
         )
     return (
         seen,
@@ -252,7 +254,11 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
         "How frequent the classes are is estimated from the given labels and from what was found."
         if settings.prior == ESTIMATED
         else "Classes are expected to have the shares that were asked for.",
-        *(("The time limit (--for) is not used, since nothing is trained.",) if settings.time.limit_s else ()),
+        *(
+            ("The time limit (--for) is not used, since nothing is trained.",)
+            if settings.time.limit_s and not settings.beside
+            else ()
+        ),
     )
 
 

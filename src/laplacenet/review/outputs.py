@@ -74,8 +74,10 @@ class Snapshot:
 def snapshot(session: Session) -> Snapshot:
     with session.lock:
         result, known, state = session.live.current, session.known, session.state
-        if result is None or not bool((known.targets != UNKNOWN).any()):
+        if not bool((known.targets != UNKNOWN).any()):
             raise InputError("nothing to write yet: no picture has been labeled")
+        if result is None:
+            raise InputError("nothing to write yet: the pictures are still being read; the answers are saved")
         columns = current_columns(result, state)
         return Snapshot(result, known, columns, dict(state.classes), session.estimate(), state.n_questions)
 
