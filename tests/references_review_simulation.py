@@ -332,7 +332,7 @@ def run(options: argparse.Namespace) -> None:
     path = options.shards / f"{options.set}-{options.order}-{options.seed}.json"
     started_at = saved_at = time.monotonic()
     curve = Curve()
-    for curve in ORDERS[options.order](pool, truth, seed=options.seed, goal=options.goal):  # noqa: B007
+    for curve in ORDERS[options.order](pool, truth, seed=options.seed, goal=options.goal):
         now = time.monotonic()
         if now - saved_at > SECONDS_PER_SAVE:
             write_json(path, shard_of(curve, options, is_done=False))

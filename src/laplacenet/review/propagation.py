@@ -21,7 +21,7 @@ TOL = 1e-3
 MAX_ITERATIONS = 50
 ALIGNMENT_ITERATIONS = 100
 N_DIRECTIONS = 256
-"""Leading directions of the embeddings, which the classifier sees: it says the same as on all 1 280, five times faster."""
+"""Leading directions of the embeddings, which the classifier sees: as good as all 1 280, and five times faster."""
 MOST_FOR_DIRECTIONS = 10_000
 SCALE = 10.0
 """Length that embeddings are brought to before the classifier's weights are penalized by half their square."""
@@ -31,7 +31,7 @@ WARM_ITERATIONS = 15
 ANSWERS_TO_BELIEVE = 5
 """A class: after so many the shares of the labels found count as much as equal shares."""
 COUNT_OF_GUESS, MOST_GUESSES = 0.02, 4_000
-"""Pictures without an answer teach the classifier too, by what was said of them before, each as this part of an answer."""
+"""What was said of a picture without an answer teaches the classifier too, as this part of an answer."""
 GUESS_TEMPERATURE = 0.5
 USUAL_TEMPERATURE = 0.5
 """Of the scores after diffusion, which makes them less sure than they are right."""

@@ -28,7 +28,7 @@ QUESTIONS_PER_AUDIT = 5
 """A grid is one question, with the answers for what was wrong in it."""
 QUESTIONS_PER_POINT = 10
 """Of the curve of the estimate."""
-ANSWERS_BEFORE_GRIDS = 3
+ANSWERS_BEFORE_GRIDS = 2
 """A class: before that, answers to unlike pictures teach more than answers to many alike."""
 N_GUESSES = 5
 
@@ -288,10 +288,10 @@ class Session:
         return self._any_left(taken)
 
     def _is_cold(self, result: Result) -> bool:
-        """Until every region has an answer, and three of each class that is known."""
+        """Until every region has an answer, and each class that is known two."""
         n_answers = self._n_learned()
         n_regions = len(result.regions[0]) if result.regions else 0
-        return len(result.columns) < 2 or n_answers < max(n_regions, 3 * len(self.state.classes))
+        return len(result.columns) < 2 or n_answers < max(n_regions, ANSWERS_BEFORE_GRIDS * len(self.state.classes))
 
     def _n_learned(self) -> int:
         """Answers that are not kept back."""
