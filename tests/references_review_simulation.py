@@ -2,6 +2,8 @@
 
     python tests/references_review_simulation.py run --set cifar10 --embeddings test.npz --truth truth.npy \
         --order review --seed 0 --shards FOLDER
+    python tests/references_review_simulation.py all --set cifar10 --embeddings test.npz --truth truth.npy \
+        --seeds 6 --processes 16 --shards FOLDER
     python tests/references_review_simulation.py merge --set cifar10 --shards FOLDER --out results/review/cifar10.json
     python tests/references_review_simulation.py coverage --embeddings test.npz --truth truth.npy --mode grid \
         --seeds 0 40 --shards FOLDER
@@ -345,6 +347,27 @@ def run(options: argparse.Namespace) -> None:
     print(f"{path.name}: {needed}, {time.monotonic() - started_at:.0f} s", flush=True)
 
 
+def run_all(options: argparse.Namespace) -> None:
+    """Every order and seed in a process of its own, at most so many at once; a shard that is done is not run again."""
+    data = ["--set", options.set, "--embeddings", str(options.embeddings), "--truth", str(options.truth)]
+    data += ["--shards", str(options.shards), "--seconds", str(options.seconds)]
+    waiting = [(seed, order) for seed in range(options.seeds) for order in options.orders]
+    waiting = [(seed, order) for seed, order in waiting if not is_done(options, order, seed)]
+    running: list[subprocess.Popen[bytes]] = []
+    while waiting or running:
+        running = [process for process in running if process.poll() is None]
+        while waiting and len(running) < options.processes:
+            seed, order = waiting.pop(0)
+            which = ["run", *data, "--order", order, "--seed", str(seed)]
+            running.append(subprocess.Popen([sys.executable, __file__, *which]))
+        time.sleep(0.2)
+
+
+def is_done(options: argparse.Namespace, order: str, seed: int) -> bool:
+    path = options.shards / f"{options.set}-{order}-{seed}.json"
+    return path.exists() and bool(json.loads(path.read_text())["is_done"])
+
+
 def merge(options: argparse.Namespace) -> None:
     """All shards of a set become its record; a goal that a run did not reach is null."""
     orders: dict[str, dict] = {}
@@ -464,16 +487,22 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("run", help="one order, one seed")
     one.set_defaults(do=run)
-    one.add_argument("--set", required=True)
+    every = commands.add_parser("all", help="every order and seed")
+    every.set_defaults(do=run_all)
+    every.add_argument("--seeds", type=int, default=6)
+    every.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS))
+    every.add_argument("--processes", type=int, default=1)
     one.add_argument("--order", choices=list(ORDERS), required=True)
     one.add_argument("--seed", type=int, required=True)
     one.add_argument("--goal", type=float, default=GOALS[-1])
-    one.add_argument("--seconds", type=float, default=840.0, help="stop after this time and keep what there is")
+    for command in (one, every):
+        command.add_argument("--set", required=True)
+        command.add_argument("--seconds", type=float, default=840.0, help="stop a run after this time and keep it")
     many = commands.add_parser("coverage", help="how often the interval holds the truth")
     many.set_defaults(do=coverage)
     many.add_argument("--mode", choices=["grid", "single"], required=True)
     many.add_argument("--seeds", type=int, nargs=2, required=True, metavar=("FIRST", "END"))
-    for command in (one, many):
+    for command in (one, every, many):
         command.add_argument("--embeddings", type=Path, required=True)
         command.add_argument("--truth", type=Path, required=True)
     both = commands.add_parser("merge", help="shards into a record")
@@ -485,7 +514,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     covered.set_defaults(do=merge_coverage)
     for command in (both, covered):
         command.add_argument("--out", type=Path, required=True)
-    for command in (one, many, both, covered):
+    for command in (one, every, many, both, covered):
         command.add_argument("--shards", type=Path, required=True)
     return parser.parse_args(arguments)
 

@@ -57,11 +57,12 @@ def test_every_order_reaches_the_goal(pool_and_truth, order):
 def test_the_baseline_is_scikit_learn_s_logistic_regression(pool_and_truth):
     pool, truth = pool_and_truth
     y = np.where(np.arange(len(truth)) < 60, truth, -1)
+    X = BASELINE_SCALE * pool.points.numpy()
     theirs = LogisticRegression(C=1.0, max_iter=2000, tol=1e-8).fit(
         BASELINE_SCALE * pool.points.numpy()[:60], truth[:60]
     )
     ours = Classifier(pool, 4).scores(y)
-    assert np.allclose(ours.numpy(), theirs.predict_proba(BASELINE_SCALE * pool.points.numpy()), atol=1e-2)
+    assert np.allclose(ours.numpy(), theirs.predict_proba(X), atol=1e-2)
 
 
 def test_shares_move_from_equal_ones_to_those_found():

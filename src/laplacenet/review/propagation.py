@@ -33,6 +33,8 @@ ANSWERS_TO_BELIEVE = 5
 COUNT_OF_GUESS, MOST_GUESSES = 0.02, 4_000
 """What was said of a picture without an answer teaches the classifier too, as this part of an answer."""
 GUESS_TEMPERATURE = 0.5
+FIRST_ROUNDS = 3
+"""Of classifier and graph where there are no guesses yet; with each answer there is one more."""
 USUAL_TEMPERATURE = 0.5
 """Of the scores after diffusion, which makes them less sure than they are right."""
 FEWEST_TO_CALIBRATE = 20
@@ -107,9 +109,12 @@ class Propagation:
             half[given[1::2]] = -1
             self._last = _Said(self._spread(half, columns), half >= 0, columns)
         self._judge(y, columns)
-        scores = self._spread(y, columns)
-        self._last = _Said(scores, y >= 0, columns)
-        return tempered(scores, self.temperature)
+        if self._last is None or self._last.columns != columns:
+            self._last = None  # guesses among other classes teach nothing
+        n_rounds = FIRST_ROUNDS if self._last is None else 1
+        for _ in range(n_rounds):
+            self._last = _Said(self._spread(y, columns), y >= 0, columns)
+        return tempered(self._last.scores, self.temperature)
 
     def _judge(self, y: Int64[Tensor, " m"], columns: list[int]) -> None:
         """Note what the last scores said of the pictures answered since, and fit the temperature to it."""
