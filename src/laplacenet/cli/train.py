@@ -96,8 +96,10 @@ def train(
     from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
     from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome
     from laplacenet.experiments import override, read_experiment
+    from laplacenet.experiments.fitting import fit_method
     from laplacenet.runtime import RunFolder, choose_device, start_group
     from laplacenet.training import Execution
+    from laplacenet.training.methods.presets import ORIGINAL
 
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     start_group(execution.device)
@@ -110,6 +112,8 @@ def train(
         experiment = from_pretrained(experiment) if pretrained else experiment
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download, is_strict=strict)
+        if method is not None and preset != ORIGINAL:
+            task = fit_method(task, settings or [])
         name = f"{experiment.name}-{experiment.seed}"
         folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, labels))
         keep_skipped(task, folder)

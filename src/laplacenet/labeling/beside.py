@@ -231,7 +231,7 @@ def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
         evidence, finders, features, shares, joined = voted.evidence, voted.finders, voted.features, voted.prior, None
     temperature = candidate.calibration.temperature
     findings = Findings(evidence, temperature, candidate.unseen, finders, features.float().cpu(), SUSPECT_RATIO)
-    counted = shares_to_count(job.given, shares) if job.settings.prior == ESTIMATED else shares
+    counted = shares_to_count(job.given, shares) if job.settings.prior == ESTIMATED else (shares,)
     estimate = estimate_by_folds(
         candidate.unseen,
         job.given,

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.data import ImageSet, VectorSet
+from laplacenet.graph.guided import RowTransform
 from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.beside import (
     BOTH,
@@ -35,7 +36,6 @@ from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
 from laplacenet.models import Inference, Network, save_model
 from laplacenet.models.features import FeatureNetwork
 from laplacenet.runtime import RunFolder
-from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.runtime.settings import to_json
 
 
@@ -70,7 +70,7 @@ class BesideRun:
 
     def epochs(self) -> Iterator[StageEpoch]:
         """Train what is left to train; the folder keeps the settings with which it began."""
-        self.context.folder.write(EXPERIMENT, to_json(self.context.job.settings))
+        self.context.folder.write_experiment(to_json(self.context.job.settings))
         yield from self.stages.epochs_while(self.winner)
 
     @property
@@ -109,7 +109,7 @@ class BesideRun:
         frozen, job, folder = self.frozen, self.frozen.job, self.context.folder
         verdict = verdict_of(self.contest, chosen)
         positions = map_positions(verdict.findings.features, seed=job.settings.seed)
-        summary = summary_of(job, frozen.labels, (*frozen.choices, *self.sentences()))
+        summary = summary_of(job, frozen.labels, (*frozen.choices, *self.sentences()), kind="pictures")
         summary = replace(summary, prior=verdict.prior, calibration=chosen.calibration)
         labeling = labeling_of(verdict.findings, summary, positions, names=job.collection.names, given=job.given)
         predicted = self._save_model(verdict, folder)
@@ -135,7 +135,7 @@ class BesideRun:
         if tests is None:
             return None
         vectors, embeddings = tests
-        frozen = unit_rows(vectors - model.frozen_center)
+        frozen = model.frozen(vectors)
         return model.head.probabilities(torch.cat([frozen, unit_rows(embeddings)], dim=1)).argmax(dim=1)
 
     def _joined_model(self, verdict: Verdict, network: Network) -> JoinedModel:
@@ -148,14 +148,13 @@ class BesideRun:
             features=features.name,
             weights_file=job.settings.collection.weights,
             fingerprint=features.fingerprint,
-            center=land.center.float().cpu(),
+            transform=on_cpu(land.transform),
             weights=weights,
             offsets=offsets,
             temperature=temperature,
             class_names=job.class_names,
         )
-        center = self.frozen.labels.land.center.float().cpu()
-        return JoinedModel(head, center, network, self.context.description())
+        return JoinedModel(head, on_cpu(self.frozen.labels.land.transform), network, self.context.description())
 
     def _network_temperature(self) -> float:
         """Of the networks' own outputs, by the labels hidden from each."""
@@ -178,6 +177,10 @@ class BesideRun:
         assert isinstance(trained.rows, ImageSet)
         inference = Inference(network.to(self.context.execution.device), self.context.views.plain)
         return frozen.rows.vectors, inference.embed(trained.rows.images).cpu()
+
+
+def on_cpu(transform: RowTransform) -> RowTransform:
+    return RowTransform(transform.center.float().cpu(), transform.is_rooted)
 
 
 def same_pictures(job: Job, images: Job) -> bool:

@@ -19,6 +19,8 @@ from laplacenet.data import ImageSet, VectorSet
 from laplacenet.data.decoding import decode, image_size
 from laplacenet.data.pictures import decode_all, default_size
 from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.features import label_features, read_feature_job
 from laplacenet.labeling.job import Job
@@ -148,6 +150,7 @@ def with_training_beside(settings: LabelingSettings) -> LabelingSettings:
 def share_found(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device) -> float | None:
     """Of the given labels, hidden a fold at a time; None where too few can be hidden."""
     settings, given = job.settings, job.given
+    settings = replace(settings, graph=GuidedConfig().graph)
     unseen = label_features(vectors, given, settings, class_names=job.class_names, device=device).guided.unseen.cpu()
     is_judged = ~unseen.isnan().any(dim=1)
     if int(is_judged.sum()) < FEWEST_JUDGED:
@@ -214,10 +217,10 @@ def chosen_size(
 
 def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> LabelingSettings:
     """The job's settings with those that its rows decide, and `section.field=value` texts above all."""
-    settings = job.settings
-    graph = replace(settings.graph, k=neighbors_for(len(job.collection), len(job.class_names)))
-    settings = replace(settings, graph=graph)
+    settings = replace(job.settings, graph=GuidedConfig().graph)
     rows = job.collection.rows
+    if isinstance(rows, ImageSet):
+        settings = replace(settings, graph=training_graph(job))
     if isinstance(rows, ImageSet) or settings.beside:
         side = min(rows.images.shape[2:]) if isinstance(rows, ImageSet) else settings.collection.size
         if settings.beside == PRETRAINED:
@@ -228,6 +231,11 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
     settings = override(settings, texts, fixed=FIXED)
     class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
     return settings
+
+
+def training_graph(job: Job) -> GraphConfig:
+    """The paper's, for a network that is trained, with as many neighbors as the job's rows bear."""
+    return GraphConfig(k=neighbors_for(len(job.collection), len(job.class_names)))
 
 
 def neighbors_for(n: int, n_classes: int) -> int:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.data import ChannelStatistics
-from laplacenet.labeling.feature_model import BYTE, CenteredTrunk, FeatureModel, PretrainedConfig
+from laplacenet.graph.guided import RowTransform
+from laplacenet.labeling.feature_model import BYTE, FeatureModel, PretrainedConfig, TransformedTrunk
 from laplacenet.models import ModelDescription, Network, load_model
 from laplacenet.models.lite_network import resized
 from laplacenet.models.saved import DESCRIPTION, model_kind, read_description, read_model_files, write_model_files
@@ -26,10 +27,10 @@ NETWORK = "network."
 
 @dataclass(frozen=True, eq=False)
 class JoinedModel:
-    """`head` is over the joined vectors and has the frozen network's name; `frozen_center` is that of its vectors."""
+    """`head` is over the joined vectors and has the frozen network's name; `frozen` is the transform of its vectors."""
 
     head: FeatureModel
-    frozen_center: Float[Tensor, " d1"]
+    frozen: RowTransform
     network: Network
     description: ModelDescription
 
@@ -46,7 +47,7 @@ class JoinedTrunks(nn.Module):
 
     def __init__(
         self,
-        frozen: CenteredTrunk,
+        frozen: TransformedTrunk,
         trained: Network,
         center: Float[Tensor, " d"],
         *,
@@ -74,8 +75,8 @@ class JoinedTrunks(nn.Module):
 
 def save_joined_model(folder: Path, model: JoinedModel) -> None:
     head = model.head
-    tensors = {"center": head.center, "weights": head.weights, "offsets": head.offsets}
-    tensors["frozen_center"] = model.frozen_center
+    tensors = {"center": head.transform.center, "weights": head.weights, "offsets": head.offsets}
+    tensors["frozen_center"] = model.frozen.center
     tensors |= {NETWORK + name: tensor for name, tensor in model.network.state_dict().items()}
     description = {
         "kind": KIND,
@@ -84,6 +85,7 @@ def save_joined_model(folder: Path, model: JoinedModel) -> None:
         "fingerprint": head.fingerprint,
         "class_names": head.class_names,
         "temperature": head.temperature,
+        "is_rooted": model.frozen.is_rooted,
         "network": asdict(model.description),
     }
     write_model_files(folder, description, tensors)
@@ -106,9 +108,10 @@ def load_joined_model(folder: Path) -> tuple[Network, ModelDescription]:
     try:
         trained.load_state_dict({n.removeprefix(NETWORK): t for n, t in tensors.items() if n.startswith(NETWORK)})
         head = joined_head(found, tensors)
+        frozen = RowTransform(tensors["frozen_center"], is_rooted=bool(found["is_rooted"]))
     except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a joined model ({error})") from error
-    return joined_network(JoinedModel(head, tensors["frozen_center"], trained, own))
+    return joined_network(JoinedModel(head, frozen, trained, own))
 
 
 def joined_head(found: dict[str, Any], tensors: dict[str, Tensor]) -> FeatureModel:
@@ -116,7 +119,7 @@ def joined_head(found: dict[str, Any], tensors: dict[str, Tensor]) -> FeatureMod
         features=str(found["features"]),
         weights_file=None if found["weights_file"] is None else str(found["weights_file"]),
         fingerprint=str(found["fingerprint"]),
-        center=tensors["center"],
+        transform=RowTransform(tensors["center"], is_rooted=False),  # of rows that have been centered before
         weights=tensors["weights"],
         offsets=tensors["offsets"],
         temperature=float(found["temperature"]),
@@ -128,11 +131,13 @@ def joined_network(model: JoinedModel) -> tuple[Network, ModelDescription]:
     head = model.head
     features = head.network(torch.device("cpu"))
     assert features.module is not None, "only networks of plain operations are joined"
+    assert head.features is not None
     mean, std = (tuple(value / BYTE for value in values) for values in (features.mean, features.std))
     statistics = ChannelStatistics(mean=mean, std=std)
-    frozen = CenteredTrunk(features.module, model.frozen_center)
-    body = JoinedTrunks(frozen, model.network.cpu(), head.center, statistics=statistics, own=model.description)
-    network = Network(body, embedding_size=len(head.center), n_classes=len(head.class_names))
+    frozen = TransformedTrunk(features.module, model.frozen)
+    center = head.transform.center
+    body = JoinedTrunks(frozen, model.network.cpu(), center, statistics=statistics, own=model.description)
+    network = Network(body, embedding_size=len(center), n_classes=len(head.class_names))
     with torch.no_grad():
         network.head.weight.copy_(head.weights.T)
         network.head.bias.copy_(head.offsets)

@@ -1,4 +1,4 @@
-"""One session of a labeling: read the inputs, choose settings, then train or ask the graph, and write the labels."""
+"""One session of a labeling: read the inputs, choose settings, train or ask the graph, and write the labels."""
 
 import contextlib
 import threading
@@ -19,9 +19,9 @@ from laplacenet.labeling.choices import (
     chosen_size,
     settings_for,
     size_beside,
+    training_graph,
     with_training_beside,
 )
-from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
 from laplacenet.labeling.features import (
     TimedMonitor,
     feature_choices,
@@ -129,7 +129,7 @@ def start(
     with folder.locked():
         if job.are_pictures:
             return train_pictures(job, folder, session, is_new=True, why=choice.why)
-        return spread(job, folder, session)
+        return label_by_features(job, folder, session, None)
 
 
 def start_with_features(
@@ -153,24 +153,26 @@ def start_with_features(
 
 
 def label_by_features(
-    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork, *, why: tuple[str, ...] = ()
+    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork | None, *, why: tuple[str, ...] = ()
 ) -> SessionEnd:
     """Seconds, and always from the start; then a network is trained beside them, if one is to be.
 
-    The labels are written at once, unless better ones are there already from an earlier session.
+    `network` is None for embeddings. The labels are written at once, unless better ones are there already from an
+    earlier session.
     """
     has_changed = folder.has(PROVENANCE) and input_changes_of(job, folder) is not None
     begin(job, folder, session.execution)
     choices = (*why, *feature_choices(job, network))
     session.progress.chose(choices)
     found = labels_of(job, session.execution.device)
-    frozen = FrozenRun(job, network, found, choices)
     if has_changed:
         remove(folder.path / STAGES)
         folder.restore_epoch_lines(b"")
     if not (folder.path / STAGES / FINAL / PASS).is_file():
         write_feature_labels(job, folder, network, found, choices=choices, started_at=session.started_at)
-    return train_beside(frozen, folder, session) if job.settings.beside else SessionEnd(folder)
+    if network is None or not job.settings.beside:
+        return SessionEnd(folder)
+    return train_beside(FrozenRun(job, network, found, choices), folder, session)
 
 
 def keep_frozen(frozen: FrozenRun, folder: RunFolder, choices: tuple[str, ...], session: LabelingSession) -> None:
@@ -191,7 +193,7 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
         why = "too few labels are given to judge it" if folds is None else "the time is used up"
         session.progress.chose((f"No network is trained beside the features: {why}.",))
         return SessionEnd(folder)
-    images = session.read(settings)
+    images = session.read(replace(settings, graph=training_graph(frozen.job)))
     if not same_pictures(frozen.job, images):
         session.progress.warn("the pictures have changed while they were read; no network is trained on them")
         return SessionEnd(folder)
@@ -229,7 +231,7 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
             require_same_inputs(job, folder)
             return train_pictures(job, folder, session, is_new=False)
         warn_of_changes(job, folder, session)
-        return spread(job, folder, session)
+        return label_by_features(job, folder, session, None)
 
 
 def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
@@ -238,14 +240,6 @@ def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> No
         session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
     for note in notes_on(job):
         session.progress.warn(note)
-
-
-def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
-    """Label embeddings: seconds, and always from the start."""
-    begin(job, folder, session.execution)
-    session.progress.chose(graph_choices(job))
-    run_on_embeddings(job, folder, execution=session.execution, started_at=session.started_at)
-    return SessionEnd(folder)
 
 
 def train_pictures(

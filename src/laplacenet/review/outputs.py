@@ -13,6 +13,7 @@ from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
+from laplacenet.graph.guided import RowTransform
 from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate
 from laplacenet.labeling.evidence import class_masses, score_evidence
@@ -216,7 +217,7 @@ def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapsho
         features=embedder.name,
         weights_file=None if embedder.weights is None else str(embedder.weights),
         fingerprint=embedder.fingerprint,
-        center=embedded.center,
+        transform=RowTransform(embedded.center, is_rooted=False),
         weights=weights,
         offsets=offsets,
         temperature=temperature,
