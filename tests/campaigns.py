@@ -8,6 +8,7 @@ A shard writes its counts, and all that its failures said, after every case: cut
 """
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -106,7 +107,7 @@ def row_of(name: str, shards: list[dict[str, Any]]) -> dict[str, Any]:
     """The counts of all shards of one campaign, which must be parts of the same cases."""
     seeds = {shard["seed"] for shard in shards}
     ranges = sorted((shard["first"], shard["stop"]) for shard in shards)
-    if len(seeds) > 1 or any(one[1] > other[0] for one, other in zip(ranges, ranges[1:], strict=False)):
+    if len(seeds) > 1 or any(one[1] > other[0] for one, other in itertools.pairwise(ranges)):
         sys.exit(f"{name}: shards of several seeds, or with the same cases: {sorted(seeds)}, {ranges}")
     outcomes: Counter[str] = Counter()
     for shard in shards:

@@ -146,6 +146,4 @@ def with_value(path: Path, **values: object) -> None:
 
 
 def with_method_name(path: Path, name: object) -> None:
-    found = json.loads(path.read_text())
-    found["method"] = {"name": name}
-    path.write_text(json.dumps(found))
+    with_value(path, method={"name": name})

@@ -5,8 +5,8 @@
     python tests/references_feature_records.py merge VECTORS SHARDS                # writes the records
 
 CIFAR-10 (2 000 JPEGs of mixed sizes), CIFAR-100 (5 000) and the digits as PNGs, balanced and long-tailed (10 : 1), with
-1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail labels
-are drawn at random (one of each class at least) and, for comparison, equally from each class.
+1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail
+labels are drawn at random (one of each class at least) and, for comparison, equally from each class.
 
 A shard writes a file for each set, draw and seed, and passes over those that are there: one that was cut off goes on.
 """
@@ -27,9 +27,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
 from laplacenet.data.load import load_dataset
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.graph.logistic import span_basis
+from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.estimate import suspect_labels
-from laplacenet.labeling.features import SUSPECT_RATIO, label_features
+from laplacenet.labeling.features import label_features, suspect_ratio
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import load_features
 from laplacenet.models.features.embedding import embed_pictures
@@ -144,12 +146,13 @@ def reference_labels(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
 def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> dict[str, Any]:
     names = tuple(str(c) for c in range(classes.max() + 1))
     labels = torch.from_numpy(given)
-    found = label_features(vectors, labels, LabelingSettings(), class_names=names, device=torch.device("cpu"))
+    settings = LabelingSettings(graph=GuidedConfig().graph)
+    found = label_features(vectors, labels, settings, class_names=names, device=torch.device("cpu"))
     is_hidden = given < 0
     answers = {
         "laplacenet": found.guided.labels.numpy(),
         CHOSEN: found.guided.classifier.probabilities(vectors).argmax(dim=1).numpy(),
-        **reference_labels(found.land.X.numpy(), given),
+        **reference_labels(unit_rows(vectors - vectors.mean(dim=0)).numpy(), given),
     }
     judged = {name: accuracies(answers[name][is_hidden], classes[is_hidden]) for name in METHODS}
     accuracy = found.estimate.accuracy
@@ -158,7 +161,7 @@ def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> di
         "interval": interval,
         "is_covered": None if interval is None else interval[0] <= judged["laplacenet"]["accuracy"] <= interval[2],
         "n_given": int((~is_hidden).sum()),
-        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=SUSPECT_RATIO).sum()),
+        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=suspect_ratio(len(names))).sum()),
     }
 
 
@@ -296,6 +299,7 @@ def main(words: Sequence[str] | None = None) -> None:
         number, n_shards = map(int, asked.shard.split("/"))
         run_shard(units_of(sets, asked.seeds)[number::n_shards], asked.vectors, asked.shards)
         return
+    asked.results.mkdir(parents=True, exist_ok=True)
     for record_set in sets:
         record = merged(record_set, asked.shards, asked.vectors)
         write_json(asked.results / f"{record_set.replace(':', '-')}.json", record)

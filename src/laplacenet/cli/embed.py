@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laplacenet.cli.options import Device
+from laplacenet.cli.options import Device, existing
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def embed(
-    pictures: Annotated[Path, typer.Argument(help="A folder of pictures.")],
+    pictures: Annotated[Path, typer.Argument(callback=existing, help="A folder of pictures.")],
     out: Annotated[Path, typer.Option(help="The .npz file to write.")],
     features: Annotated[
         str, typer.Option(help="The pretrained network: lite0, lite1, lite2, timm:NAME or FILE.onnx.")

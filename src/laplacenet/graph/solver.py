@@ -7,6 +7,7 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from laplacenet.graph.arrays import Array, as_floating
+from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
 
 # A look at the residuals makes the host wait for the device: dear on a GPU, free on a CPU. A class that has
@@ -39,12 +40,38 @@ def propagate(
 
 @torch.no_grad()
 def solve(
-    W_normalized: Float[Tensor, "n n"], Y: Float[Tensor, "n C"], *, gamma: float, tol: float, max_iterations: int
+    W_normalized: Float[Tensor, "n n"],
+    Y: Float[Tensor, "n C"],
+    *,
+    gamma: float,
+    tol: float,
+    max_iterations: int,
+    group: Group = ALONE,
 ) -> Solution:
     """Each class stops by itself when ‖Y_c − (I − γ𝒲)F_c‖ ≤ tol ‖Y_c‖; a class without labels stays zero.
 
-    𝒲 has its eigenvalues in [−1, 1] and γ < 1, so the system is positive definite.
+    𝒲 has its eigenvalues in [−1, 1] and γ < 1, so the system is positive definite. The processes of a group have the
+    same system; each solves for some classes and has the solution for all.
     """
+    own = group.part(Y.shape[1])
+    some = Y[:, own.start : own.stop] if group.reduces else Y
+    solution = solve_classes(W_normalized, some, gamma=gamma, tol=tol, max_iterations=max_iterations)
+    if not group.reduces:
+        return solution
+    ends = torch.tensor([[solution.n_iterations, int(solution.is_converged)]])
+    of_each = group.gather(ends)
+    return Solution(
+        group.gather(solution.F.T.contiguous()).T.contiguous(),
+        int(of_each[:, 0].max()),
+        group.gather(solution.residual),
+        bool(of_each[:, 1].all()),
+    )
+
+
+def solve_classes(
+    W_normalized: Float[Tensor, "n n"], Y: Float[Tensor, "n C"], *, gamma: float, tol: float, max_iterations: int
+) -> Solution:
+    """In this process, as many classes at a time as pay."""
     Y = Y.to(W_normalized.dtype)
     n_at_once = classes_at_once(Y)
 

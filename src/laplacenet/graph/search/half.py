@@ -15,7 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laplacenet.graph.search.exact import BLOCK_BYTES, chunk_width, exact_rows, full_precision, top_k
+from laplacenet.graph.search.exact import BLOCK_BYTES, exact_rows, full_precision, padded_columns, top_k
+from laplacenet.graph.search.sharing import Found, of_all, own_rows
+from laplacenet.runtime.group import ALONE, Group
 
 EXTRA = 16  # candidates beyond k: rounding moves a score past fewer others, unless features have collapsed
 LEAST_POINTS = 200_000  # below, a search in full precision takes a fraction of a second
@@ -31,30 +33,38 @@ def can_halve(X: Float[Tensor, "n d"], k: int) -> bool:
     return is_single_on_gpu and n >= LEAST_POINTS and 0 < k <= n // 64 and d <= MOST_FEATURES
 
 
-def half_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+def half_neighbors(X: Float[Tensor, "n d"], k: int, group: Group = ALONE) -> Found:
     """Similarities and indices of the k nearest neighbors of every row."""
-    n = len(X)
-    similarities, indices = X.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=X.device)
+    n_padded = padded_columns(len(X), k + EXTRA)[0]
+    n_at_once = max(1, BLOCK_BYTES[X.device.type] // (2 * n_padded))
+    return of_all(*half_rows(X, own_rows(len(X), n_at_once, group), n_at_once, k), group)
+
+
+def half_rows(X: Float[Tensor, "n d"], own: slice, n_at_once: int, k: int) -> Found:
+    """Those of some rows."""
+    n, n_own = len(X), own.stop - own.start
+    similarities, indices = X.new_empty(n_own, k), torch.empty(n_own, k, dtype=torch.int64, device=X.device)
     scale = power_of_two_below(X)
     halves, slack = (X * scale).half(), score_slack(X, scale)
     n_padded, width = padded_columns(n, k + EXTRA)
-    scores = halves.new_full((max(1, min(n, BLOCK_BYTES[X.device.type] // (2 * n_padded))), n_padded), -math.inf)
-    doubtful = []
-    for start in range(0, n, len(scores)):
-        rows = slice(start, min(start + len(scores), n))
+    scores = halves.new_full((min(n_own, n_at_once), n_padded), -math.inf)
+    doubtful = [torch.empty(0, dtype=torch.int64, device=X.device)]
+    for start in range(own.start, own.stop, n_at_once):
+        rows = slice(start, min(start + n_at_once, own.stop))
+        here = slice(start - own.start, rows.stop - own.start)
         block = scores[: rows.stop - start]
         half_products(halves[rows], halves, block[:, :n])
         block.diagonal(start).fill_(-math.inf)
         nearest, candidates = top_k(block, k + EXTRA, width)
-        similarities[rows], indices[rows] = best_candidates(X, X[rows], candidates, k)
-        is_in_doubt = similarities[rows, -1] * scale**2 < highest_beyond(nearest, slack[rows])
+        similarities[here], indices[here] = best_candidates(X, X[rows], candidates, k)
+        is_in_doubt = similarities[here, -1] * scale**2 < highest_beyond(nearest, slack[rows])
         in_doubt = start + is_in_doubt.nonzero().flatten()
         doubtful.append(in_doubt)
         if len(in_doubt) > MOST_DOUBTFUL * len(block):
-            doubtful.append(torch.arange(rows.stop, n, device=X.device))
+            doubtful.append(torch.arange(rows.stop, own.stop, device=X.device))
             break
     again = torch.cat(doubtful)
-    similarities[again], indices[again] = exact_rows(X, again, k)
+    similarities[again - own.start], indices[again - own.start] = exact_rows(X, again, k)
     return similarities, indices
 
 
@@ -81,12 +91,6 @@ def highest_beyond(nearest: Float[Tensor, "m c"], slack: Float[Tensor, " m"]) ->
     """The highest true score that a point outside the candidates of each row could have."""
     least = nearest[:, -1].float()
     return least + least.abs() * HALF_ROUNDING + LEAST_HALF + slack
-
-
-def padded_columns(n: int, k: int) -> tuple[int, int]:
-    """The columns of n scores filled up to whole chunks, and the width of a chunk."""
-    width = chunk_width(n, k)
-    return math.ceil(n / width) * width, width
 
 
 def half_products(queries: Float[Tensor, "m d"], points: Float[Tensor, "n d"], out: Float[Tensor, "m n"]) -> None:

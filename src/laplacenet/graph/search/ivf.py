@@ -17,7 +17,9 @@ from torch import Tensor
 from laplacenet.graph.search.exact import BLOCK_BYTES, exact_rows
 from laplacenet.graph.search.neighbors import Neighbors, nearest_neighbors
 from laplacenet.graph.search.selection import best_at_least
+from laplacenet.graph.search.sharing import of_all
 from laplacenet.runtime import stream
+from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
 
 TARGET_RECALL = 0.97
@@ -42,20 +44,28 @@ class Lists:
 
 
 @torch.no_grad()
-def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
-    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them."""
+def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int, group: Group = ALONE) -> Neighbors:
+    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them.
+
+    The processes of a group have the same features, and each searches for a part of them.
+    """
     n = len(features)
     if n < LEAST_POINTS or k > n // 64:
-        return nearest_neighbors(features, k=k)
-    lists = make_lists(features)
+        return nearest_neighbors(features, k=k, group=group)
+    lists = make_lists(features, group=group)
     tuning, judging = torch.from_numpy(stream(0, "graph/recall").permutation(n)[: 2 * N_SAMPLED]).chunk(2)
     n_probes = probes_for_recall(lists, tuning, k)
-    similarities, found = features.new_empty(n, k), torch.empty(n, k, dtype=torch.int64)
+    pieces = [_pieces(n)[number] for number in group.part(len(_pieces(n)))]
+    first = pieces[0].start if pieces else 0
+    n_own = pieces[-1].stop - first if pieces else 0
+    similarities, found = features.new_empty(n_own, k), torch.empty(n_own, k, dtype=torch.int64)
 
     def search(rows: slice) -> None:
-        similarities[rows], found[rows] = _search(lists, rows, n_probes=n_probes, k=k)
+        here = slice(rows.start - first, rows.stop - first)
+        similarities[here], found[here] = _search(lists, rows, n_probes=n_probes, k=k)
 
-    by_pieces(search, _pieces(n))
+    by_pieces(search, pieces)
+    similarities, found = of_all(similarities, found, group)
     short = similarities[:, -1].isinf().nonzero().flatten()
     similarities[short], found[short] = exact_rows(lists.points, short, k)
     recall = share_as_near(similarities[judging], exact_rows(lists.points, judging, k)[0])
@@ -63,10 +73,11 @@ def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
     return Neighbors(lists.order[found[back]], similarities[back], recall)
 
 
-def make_lists(X: Float[Tensor, "n d"], *, lists_per_root: float = LISTS_PER_ROOT) -> Lists:
+def make_lists(X: Float[Tensor, "n d"], *, lists_per_root: float = LISTS_PER_ROOT, group: Group = ALONE) -> Lists:
     """Each point goes to its nearest centroid; lists much longer than the mean are split, so that work is even."""
     n, n_centroids = len(X), round(lists_per_root * math.sqrt(len(X)))
     centroids = _centroids(X, n_centroids)
+    group.broadcast([centroids])  # a GPU adds in any order
     nearest, order = nearest_centroids(X, centroids).sort(stable=True)
     capacity = 2 * n // n_centroids
     rank_in_list = torch.arange(n, device=X.device) - torch.searchsorted(nearest, nearest)

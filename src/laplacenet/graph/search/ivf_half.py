@@ -18,11 +18,13 @@ import torch
 from jaxtyping import Float, Int, Int64
 from torch import Tensor
 
-from laplacenet.graph.search.exact import BLOCK_BYTES, exact_rows, top_k
-from laplacenet.graph.search.half import EXTRA, best_candidates, half_products, padded_columns
+from laplacenet.graph.search.exact import BLOCK_BYTES, exact_rows, padded_columns, top_k
+from laplacenet.graph.search.half import EXTRA, best_candidates, half_products
 from laplacenet.graph.search.ivf import Lists, make_lists, share_as_near
 from laplacenet.graph.search.neighbors import Neighbors, nearest_neighbors
+from laplacenet.graph.search.sharing import Found, of_all
 from laplacenet.runtime import stream
+from laplacenet.runtime.group import ALONE, Group
 
 TARGET_RECALL = 0.97
 N_SAMPLED = 512
@@ -61,21 +63,26 @@ class Probes:
 
 
 @torch.no_grad()
-def half_ivf_neighbors(features: Float[Tensor, "n d"], *, k: int, clock: Clock = no_clock) -> Neighbors:
-    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them."""
+def half_ivf_neighbors(
+    features: Float[Tensor, "n d"], *, k: int, clock: Clock = no_clock, group: Group = ALONE
+) -> Neighbors:
+    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them.
+
+    The processes of a group have the same features, and each searches for the points of some lists.
+    """
     n, device = len(features), features.device
     if n < LEAST_POINTS or k > n // 64:
-        return nearest_neighbors(features, k=k)
+        return nearest_neighbors(features, k=k, group=group)
     with clock("lists"):
-        lists = make_lists(features, lists_per_root=LISTS_PER_ROOT)
+        lists = make_lists(features, lists_per_root=LISTS_PER_ROOT, group=group)
     sample = torch.from_numpy(stream(0, "graph/recall").choice(n, 2 * N_SAMPLED, replace=False)).to(device)
     tuning, judging = sample.chunk(2)
     with clock("probes"):
         probes = probes_for_recall(lists, tuning, k)
     if probes.lists.shape[1] > MOST_PROBED * len(lists.centroids):
-        return nearest_neighbors(features, k=k)
+        return nearest_neighbors(features, k=k, group=group)
     with clock("search"):
-        similarities, found = search_lists(lists, probes, k)
+        similarities, found = of_all(*search_lists(lists, probes, k, group), group)
     with clock("recall"):
         short = similarities[:, -1].isinf().nonzero().flatten()
         similarities[short], again = exact_rows(lists.points, short, k)
@@ -102,18 +109,19 @@ def list_of(lists: Lists, positions: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
     return torch.searchsorted(lists.starts, positions, right=True) - 1
 
 
-def search_lists(lists: Lists, probes: Probes, k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-    """Similarities and positions of the best k that each point finds; −∞ where there are fewer."""
-    n, device = len(lists.points), lists.points.device
+def search_lists(lists: Lists, probes: Probes, k: int, group: Group = ALONE) -> Found:
+    """Similarities and positions of the best k that each point of this process's lists finds; −∞ for fewer."""
+    device, own = lists.points.device, group.part(len(probes.on_host))
+    n = int(probes.starts[own.stop] - probes.starts[own.start])
     halves = lists.points.half() if device.type == "cuda" else lists.points
     similarities, found = lists.points.new_empty(n, k), torch.empty(n, k, dtype=torch.int32, device=device)
-    n_lists = len(probes.on_host)
-    widest = max(padded_columns(max(probes.columns(j), k + EXTRA), k + EXTRA)[0] for j in range(n_lists))
+    widest = max(padded_columns(max(probes.columns(j), k + EXTRA), k + EXTRA)[0] for j in range(len(probes.on_host)))
     buffer = halves.new_empty(
         max(widest, min(BLOCK_BYTES[device.type] // halves.element_size(), widest * longest_list(probes)))
     )
-    for j in range(n_lists):
-        search_list(lists, halves, probes, j, buffer=buffer, out=(similarities, found))
+    for j in own:
+        rows = slice(*(int(bound - probes.starts[own.start]) for bound in probes.starts[j : j + 2]))
+        search_list(lists, halves, probes, j, buffer=buffer, out=(similarities[rows], found[rows]))
     return similarities, found
 
 
@@ -128,7 +136,7 @@ def search_list(
     j: int,
     *,
     buffer: Float[Tensor, " most"],
-    out: tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]],
+    out: Found,
 ) -> None:
     """The neighbors of the points of list j, as many of them at once as the buffer holds scores for."""
     similarities, found = out
@@ -148,9 +156,10 @@ def search_list(
         nearest, columns = top_k(scores, k + EXTRA, width)
         candidates = positions.index_select(0, columns.flatten().clamp_(max=n_columns - 1)).view_as(columns)
         best_k, best = best_candidates(lists.points, lists.points[rows], candidates, k)
+        here = slice(start - first, rows.stop - first)
         # Where not all candidates are points, the row is searched again.
-        similarities[rows] = best_k.masked_fill_(nearest[:, -1:].isinf(), -math.inf)
-        found[rows] = best.int()
+        similarities[here] = best_k.masked_fill_(nearest[:, -1:].isinf(), -math.inf)
+        found[here] = best.int()
 
 
 def members(lists: Lists, probed: Int[Tensor, " probes"], n_members: int) -> Int[Tensor, " members"]:

@@ -21,7 +21,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.models.features.network import FeatureNetwork
-from laplacenet.runtime import write_whole
+from laplacenet.runtime import InputError, read_whole, write_whole
 
 FOLDER_VARIABLE = "LAPLACENET_CACHE"
 PREPROCESSING = 1  # raise it whenever the same file would give other pixels
@@ -86,12 +86,12 @@ class VectorCache:
 
     def _read(self, path: Path) -> list[tuple[bytes, Float32[Tensor, " d"]]]:
         try:
-            content = path.read_bytes()
+            content = read_whole(path)
             if hashlib.sha256(content).hexdigest() != path.stem:
                 return []
             tensors = load_tensors(content)
             keys, vectors = tensors["keys"].numpy(), tensors["vectors"]
-        except (OSError, SafetensorError, KeyError):
+        except (InputError, SafetensorError, KeyError):
             return []
         if vectors.shape != (len(keys), self.n_features):
             return []
