@@ -31,7 +31,8 @@ STEP_COSTS = {
 
 def cost_s(experiment: Experiment) -> float | None:
     """Seconds for the whole experiment; None for a network or a method that has not been measured."""
-    train, n_views = experiment.train, getattr(experiment.method, "n_views", None)
+    train = experiment.train
+    n_views: int | None = getattr(experiment.method, "n_views", None)
     if experiment.model.name not in STEP_COSTS or n_views is None:
         return None
     cost = STEP_COSTS[experiment.model.name]
