@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
-from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
 from laplacenet.runtime.run_folder import ANSWERS, EXPERIMENT, RunFolder
 
@@ -160,8 +159,8 @@ class LabelingRun:
         from laplacenet.data import Skipped
         from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
+        from laplacenet.labeling.joined_model import load_any_network
         from laplacenet.labeling.predictions import predictions, sources_of
-        from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
 
         sources = sources_of(paths)
@@ -171,7 +170,7 @@ class LabelingRun:
         if holds_feature_model(self.path):
             found = feature_predictions(load_feature_model(self.path), sources, device=place, monitor=monitor)
         else:
-            network, description = load_model(self.path)
+            network, description = load_any_network(self.path)
             found = predictions(network.to(place), description, sources, monitor=monitor)
         return [one for one in found if not isinstance(one, Skipped)]
 
@@ -329,10 +328,10 @@ def review(
     place = Place(host, port, opens_browser=browser and not is_notebook, is_public=public)
     with contextlib.ExitStack() as stack:
         found: Review = stack.enter_context(open_review(source, embedder_of(source, features, weights, device), place))
+        print(found.address)
         if is_notebook:
             found.closing = stack.pop_all()
             return found.start()
-        print(found.address)
         found.open_browser()
         found.serve()
         with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
@@ -473,8 +472,7 @@ def require_prior(prior: str | Sequence[float]) -> None:
 
 def require_kind(folder: RunFolder) -> None:
     """Refuse to resume the run of another command that labels."""
-    content = folder.read(EXPERIMENT)
-    kind = content.get("kind") if isinstance(content, dict) else None
+    kind = folder.read_experiment().get("kind")
     if kind not in ("labeling", None):
         raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
 
@@ -486,8 +484,7 @@ def require_labeling(path: PathLike) -> Path:
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
-    content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or "kind" not in content:
+    if "kind" not in folder.read_experiment():
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"

@@ -29,11 +29,12 @@ Data = Annotated[
     ),
 ]
 Labels = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.  [default: the preset's number; of your own data, all]",
+        "or file names and labels in .csv, .tsv or .jsonl, which may be repeated."
+        "  [default: the preset's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
@@ -96,8 +97,10 @@ def train(
     from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
     from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome
     from laplacenet.experiments import override, read_experiment
+    from laplacenet.experiments.fitting import fit_method
     from laplacenet.runtime import RunFolder, choose_device, start_group
     from laplacenet.training import Execution
+    from laplacenet.training.methods.presets import ORIGINAL
 
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     start_group(execution.device)
@@ -110,7 +113,9 @@ def train(
         experiment = from_pretrained(experiment) if pretrained else experiment
         experiment = override(in_folder(experiment, data_dir), settings or [])
         task = read_task(experiment, download=download, is_strict=strict)
+        if method is not None and preset != ORIGINAL:
+            task = fit_method(task, settings or [])
         name = f"{experiment.name}-{experiment.seed}"
-        folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, labels))
+        folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, *(labels or ())))
         keep_skipped(task, folder)
     say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)
