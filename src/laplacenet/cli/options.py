@@ -160,13 +160,13 @@ def typed_options(command: Callable[..., None], asked: dict[str, Any]) -> dict[s
     """Arguments that differ from their defaults: their names, and how the command line writes them."""
     parameters = inspect.signature(command).parameters
     return {
-        name: written(name, parameter.annotation)
+        name: option_name(name, parameter.annotation)
         for name, parameter in parameters.items()
         if asked[name] != parameter.default
     }
 
 
-def written(name: str, annotation: Any) -> str:
+def option_name(name: str, annotation: Any) -> str:
     """`--no-flip` for an argument `flip` that was declared as `--flip/--no-flip`."""
     (info,) = annotation.__metadata__
     if isinstance(info, ArgumentInfo):
