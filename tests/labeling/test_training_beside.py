@@ -29,7 +29,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
     monkeypatch.setattr("laplacenet.labeling.stage_plan.LEAST_CAP", 6)
     monkeypatch.setattr("laplacenet.labeling.stage_plan.MOST_EPOCHS", 1)
-    monkeypatch.setattr("laplacenet.labeling.stage_plan.FEWEST_STEPS", 6)
+    monkeypatch.setattr(beside_run, "FEWEST_STEPS", 6)
     monkeypatch.setattr(beside, "MOST_VOTES", 1)
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:48, :48]
@@ -129,7 +129,7 @@ def test_the_labels_of_the_frozen_features_come_first_and_survive_an_interruptio
     assert model_kind(shell.folder / "run") is None
 
 
-@pytest.mark.parametrize("winner", [FROZEN, TRAINED, BOTH])
+@pytest.mark.parametrize("winner", [TRAINED, BOTH])
 def test_a_resumed_run_ends_like_the_unbroken_one(shell: Shell, monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
     let_win(monkeypatch, winner)
     label(shell, "unbroken")

@@ -5,6 +5,7 @@ trained network and both together find of the hidden labels decides who labels t
 learns from all labels. Until then, and wherever nothing is better, the labels of the frozen features stand.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate
 from laplacenet.labeling.settings import PRETRAINED, LabelingSettings
-from laplacenet.labeling.stage_plan import FINAL, VOTE, StagePlan, kind_of, number_of
+from laplacenet.labeling.stage_plan import FINAL, PASSES_PER_STAGE, VOTE, StagePlan, kind_of, number_of
 from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
 from laplacenet.training import TrainConfig
 
@@ -58,10 +59,19 @@ class FoldPlan(StagePlan):
         return None
 
     def stage(self, name: str, *, seconds: float | None, step_s: float | None) -> Stage:
-        for begun in (planned_config(self.context, other) for other in (name, *self.names)):
-            if begun is not None:
-                return Stage(name, self.seen(name), TrainConfig(**begun))
-        return super().stage(name, seconds=seconds, step_s=step_s)
+        """All take as many steps, whatever the time says by then: those of the first that was begun."""
+        begun = self.begun_config
+        return Stage(name, self.seen(name), begun or self.context.job.settings.train)
+
+    @property
+    def begun_config(self) -> TrainConfig | None:
+        found = (planned_config(self.context, name) for name in self.names)
+        return next((TrainConfig(**config) for config in found if config is not None), None)
+
+    def steps_within(self, seconds: float, *, step_s: float, pass_s: float) -> int:
+        """Of each stage, if all of them are to fit into this time; what labels all rows twice a stage is taken off."""
+        training_s = seconds / len(self.names) - PASSES_PER_STAGE * pass_s
+        return min(max(0, int(training_s / step_s)), self.most_steps)
 
 
 def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n"] | None:
@@ -72,9 +82,13 @@ def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n
 
 
 class StagesBeside(PictureStages):
-    """The folds one after another, then the network that learns from all labels, if `is_wanted` says so by then."""
+    """The folds one after another, then the network that learns from all labels, if `is_wanted` says so by then.
+
+    A stage takes all of its steps, in one session or several: the folds would not be comparable otherwise.
+    """
 
     plan: FoldPlan
+    vote_s = float("inf")  # what one more network would take
 
     def epochs_while(self, is_wanted: Callable[[], str]) -> Iterator[StageEpoch]:
         """`is_wanted` is asked when the folds are done: whether, and for what, a network with all labels is needed."""
@@ -89,6 +103,9 @@ class StagesBeside(PictureStages):
             yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", 1.0)
             if self.is_out_of_time or self.context.monitor.should_stop:
                 return
+
+    def _has_time_for_a_vote(self) -> bool:
+        return self.ends_at is not None and self.ends_at - time.monotonic() > self.vote_s
 
     def found(self, name: str) -> LabelPass | None:
         return finished_pass(self.context, name)

@@ -200,6 +200,11 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
     watch = SignalMonitor()
     context = LabelingContext(images, folder, session.execution, watch, session.started_at)
     run = BesideRun(frozen, context, folds)
+    if not run.is_worthwhile:
+        session.progress.chose(
+            ("No network is trained beside the features: only a few steps would fit into the time.",)
+        )
+        return SessionEnd(folder)
     with use_threads(run.context.job.settings.threads or torch.get_num_threads()):
         try:
             with watch, session.progress.training(run.ends_at) as show:
