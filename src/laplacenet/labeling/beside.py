@@ -7,7 +7,7 @@ learns from all labels. Until then, and wherever nothing is better, the labels o
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int64
@@ -23,7 +23,7 @@ from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate
 from laplacenet.labeling.settings import PRETRAINED, LabelingSettings
-from laplacenet.labeling.stage_plan import FINAL, PASSES_PER_STAGE, VOTE, StagePlan, kind_of, number_of
+from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, PASSES_PER_STAGE, VOTE, StagePlan, kind_of, number_of
 from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
 from laplacenet.training import TrainConfig
 
@@ -56,16 +56,22 @@ class FoldPlan(StagePlan):
         return without_fold(given, self.folds, number_of(name)) if kind_of(name) == FOLD else given
 
     def begins_with(self, name: str) -> str | None:
-        return None
+        """The last network goes on from the first: what judges the labels hidden from that one is its fold alone."""
+        return self.fold_names[0] if name == FINAL else None
 
     def stage(self, name: str, *, seconds: float | None, step_s: float | None) -> Stage:
         """All take as many steps, whatever the time says by then: those of the first that was begun."""
-        begun = self.begun_config
-        return Stage(name, self.seen(name), begun or self.context.job.settings.train)
+        begins_with, own = self.begins_with(name), planned_config(self.context, name)
+        if own is not None:
+            return Stage(name, self.seen(name), TrainConfig(**own), begins_with)
+        config = self.begun_config or self.context.job.settings.train
+        if begins_with is not None:
+            config = replace(config, lr=config.lr * FINAL_LR)
+        return Stage(name, self.seen(name), config, begins_with)
 
     @property
     def begun_config(self) -> TrainConfig | None:
-        found = (planned_config(self.context, name) for name in self.names)
+        found = (planned_config(self.context, name) for name in self.fold_names)
         return next((TrainConfig(**config) for config in found if config is not None), None)
 
     def steps_within(self, seconds: float, *, step_s: float, pass_s: float) -> int:
@@ -224,8 +230,9 @@ class Contest:
         return FROZEN if candidates is None else choose(candidates[0], candidates[1:]).name
 
     def last_passes(self) -> list[LabelPass]:
-        """Of the networks that learned from all labels, the first of them first."""
-        found = [self.stages.found(name) for name in (FINAL, *self.stages.votes)]
+        """Of the last network first, then of all others that vote beside it."""
+        names = (FINAL, *self.stages.votes, *self.stages.plan.fold_names)
+        found = [self.stages.found(name) for name in names]
         return [one for one in found if one is not None]
 
 
@@ -237,17 +244,20 @@ class Verdict:
     findings: Findings
     estimate: Estimate
     prior: tuple[float, ...]
-    joined: tuple[Landscape, GuidedLabels] | None
+    joined: Landscape | None
 
 
 def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
     passes, job = contest.last_passes(), contest.context.job
     if candidate.name == BOTH:
-        land = contest.joined(passes[0])
-        guided = contest.guided(land, job.given)
-        evidence, features, shares = score_evidence(guided.scores.float().cpu()), land.X, guided.prior.float().cpu()
+        lands = [contest.joined(one) for one in passes]
+        answers = [contest.guided(land, job.given) for land in lands]
+        scores, shares = (
+            torch.stack([getattr(answer, name).float().cpu() for answer in answers]).mean(dim=0)
+            for name in ("scores", "prior")
+        )
         finders = torch.full((len(job.given),), SOURCES.index("graph"), dtype=torch.uint8)
-        joined = (land, guided)
+        evidence, features, joined = score_evidence(scores), lands[0].X, lands[0]
     else:
         voted = vote(passes)
         evidence, finders, features, shares, joined = voted.evidence, voted.finders, voted.features, voted.prior, None

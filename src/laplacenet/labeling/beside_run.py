@@ -156,10 +156,11 @@ class BesideRun:
 
     def _joined_model(self, verdict: Verdict, network: Network) -> JoinedModel:
         assert verdict.joined is not None
-        land, guided = verdict.joined
+        land = verdict.joined
         job, features = self.frozen.job, self.frozen.network
         scores = verdict.findings.evidence.at(verdict.findings.temperature).to(land.X)
-        weights, offsets, temperature = fit_head(land.X, guided.labels, scores, seed=job.settings.seed)
+        labels = torch.where(job.given >= 0, job.given, scores.argmax(dim=1).cpu()).to(land.X.device)
+        weights, offsets, temperature = fit_head(land.X, labels, scores, seed=job.settings.seed)
         head = FeatureModel(
             features=features.name,
             weights_file=job.settings.collection.weights,
