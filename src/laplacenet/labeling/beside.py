@@ -17,12 +17,12 @@ from laplacenet.graph import GraphConfig
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
 from laplacenet.labeling.estimate import calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence, stratified_folds, without_fold
-from laplacenet.labeling.features import ESTIMATED, FeatureLabels, suspect_ratio
+from laplacenet.labeling.features import FeatureLabels, suspect_ratio
 from laplacenet.labeling.label_pass import LabelPass, vote
 from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate
-from laplacenet.labeling.settings import PRETRAINED, LabelingSettings
+from laplacenet.labeling.settings import ESTIMATED, PRETRAINED, LabelingSettings
 from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, PASSES_PER_STAGE, VOTE, StagePlan, kind_of, number_of
 from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
 from laplacenet.training import TrainConfig
