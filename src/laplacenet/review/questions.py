@@ -22,11 +22,11 @@ LEAST_IN_GRID = 4
 N_SINGLES = 200
 DENSITY_POWER = 2
 """Of the density that a doubtful picture is weighted with: an outlier's answer teaches little."""
-TYPICAL_FIRST = 30
-"""Answers a class until outliers are worth as much as typical pictures: by then it is they that are wrong."""
+TYPICAL_FIRST = 0.15
+"""Share of pictures with an answer from which on it is the outliers that are wrong, and worth asking for."""
 N_GRIDS = 6
-INFORMATION = 3.0
-"""What a nat of information about one picture is worth to the others, in labels put right."""
+INFORMATION = 0.015
+"""Labels put right by a nat of information about one picture, for each picture of its class that is still open."""
 ROUNDS = 6
 
 
@@ -105,8 +105,8 @@ def rank(embedded: Embedded, scores: Float[Tensor, "m C"], is_open: Bool[Tensor,
         return Ranking(tuple(rows.tolist()[:N_SINGLES]), ())
     best = scores.topk(2, dim=1).values
     doubt, margin = 1 - best[:, 0], best[:, 0] - best[:, 1]
-    weight = typical_first(embedded, n_answers=int((~is_open).sum()), n_classes=scores.shape[1])
-    gain = doubt + INFORMATION * entropy(scores) * weight
+    information = INFORMATION * len(rows) / scores.shape[1] * typical_first(embedded, 1 - len(rows) / len(is_open))
+    gain = doubt + information * entropy(scores)
     worth = (1 - margin) * density(embedded) ** DENSITY_POWER
     singles = rows[worth[rows].argsort(descending=True, stable=True)]
     return Ranking(_spread(embedded, singles[: 4 * N_SINGLES]), _grids(embedded, scores, gain, rows))
@@ -116,10 +116,10 @@ def entropy(scores: Float[Tensor, "m C"]) -> Float[Tensor, " m"]:
     return torch.special.entr(scores).sum(1)
 
 
-def typical_first(embedded: Embedded, *, n_answers: int, n_classes: int) -> Float[Tensor, " m"]:
-    """Weights of what pictures tell about others: by their density at first, all 1 later."""
+def typical_first(embedded: Embedded, answered: float) -> Float[Tensor, " m"]:
+    """Weights of what pictures tell about others: by their density at first, all 1 when more are answered."""
     relative = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
-    share = 1 / (1 + (n_answers / (TYPICAL_FIRST * n_classes)) ** 2)
+    share = 1 / (1 + (answered / TYPICAL_FIRST) ** 2)
     return share * relative + (1 - share)
 
 
