@@ -8,6 +8,7 @@ A shard writes its counts, and all that its failures said, after every case: cut
 """
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -30,6 +31,7 @@ from references_campaign import Campaign
 from references_changed_inputs import changed_inputs
 from references_damaged_reads import damaged_reads
 from references_picture_bombs import picture_bombs
+from references_review_journal import review_journal
 
 from laplacenet.runtime import provenance, read_json, write_json
 
@@ -51,6 +53,7 @@ CAMPAIGNS = {
     "changed-inputs": Plan(changed_inputs, 200, 20),
     "damaged-reads": Plan(damaged_reads, 1000, 125),
     "picture-bombs": Plan(picture_bombs, 500, 125),
+    "review-journal": Plan(review_journal, 1000, 500),
 }
 
 
@@ -106,7 +109,7 @@ def row_of(name: str, shards: list[dict[str, Any]]) -> dict[str, Any]:
     """The counts of all shards of one campaign, which must be parts of the same cases."""
     seeds = {shard["seed"] for shard in shards}
     ranges = sorted((shard["first"], shard["stop"]) for shard in shards)
-    if len(seeds) > 1 or any(one[1] > other[0] for one, other in zip(ranges, ranges[1:], strict=False)):
+    if len(seeds) > 1 or any(one[1] > other[0] for one, other in itertools.pairwise(ranges)):
         sys.exit(f"{name}: shards of several seeds, or with the same cases: {sorted(seeds)}, {ranges}")
     outcomes: Counter[str] = Counter()
     for shard in shards:

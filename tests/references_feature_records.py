@@ -3,10 +3,11 @@
     python tests/references_feature_records.py embed VECTORS       # once: the pictures of every set as vectors
     python tests/references_feature_records.py run VECTORS SHARDS --shard 0/14     # … to 13/14, in any order, at once
     python tests/references_feature_records.py merge VECTORS SHARDS                # writes the records
+    python tests/references_feature_records.py table       # the records' means, in Markdown
 
 CIFAR-10 (2 000 JPEGs of mixed sizes), CIFAR-100 (5 000) and the digits as PNGs, balanced and long-tailed (10 : 1), with
-1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail labels
-are drawn at random (one of each class at least) and, for comparison, equally from each class.
+1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail
+labels are drawn at random (one of each class at least) and, for comparison, equally from each class.
 
 A shard writes a file for each set, draw and seed, and passes over those that are there: one that was cut off goes on.
 """
@@ -27,9 +28,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
 from laplacenet.data.load import load_dataset
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.graph.logistic import span_basis
+from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.estimate import suspect_labels
-from laplacenet.labeling.features import SUSPECT_RATIO, label_features
+from laplacenet.labeling.features import label_features, suspect_ratio
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.models.features import load_features
 from laplacenet.models.features.embedding import embed_pictures
@@ -144,12 +147,13 @@ def reference_labels(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
 def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> dict[str, Any]:
     names = tuple(str(c) for c in range(classes.max() + 1))
     labels = torch.from_numpy(given)
-    found = label_features(vectors, labels, LabelingSettings(), class_names=names, device=torch.device("cpu"))
+    settings = LabelingSettings(graph=GuidedConfig().graph)
+    found = label_features(vectors, labels, settings, class_names=names, device=torch.device("cpu"))
     is_hidden = given < 0
     answers = {
         "laplacenet": found.guided.labels.numpy(),
         CHOSEN: found.guided.classifier.probabilities(vectors).argmax(dim=1).numpy(),
-        **reference_labels(found.land.X.numpy(), given),
+        **reference_labels(unit_rows(vectors - vectors.mean(dim=0)).numpy(), given),
     }
     judged = {name: accuracies(answers[name][is_hidden], classes[is_hidden]) for name in METHODS}
     accuracy = found.estimate.accuracy
@@ -158,7 +162,7 @@ def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> di
         "interval": interval,
         "is_covered": None if interval is None else interval[0] <= judged["laplacenet"]["accuracy"] <= interval[2],
         "n_given": int((~is_hidden).sum()),
-        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=SUSPECT_RATIO).sum()),
+        "n_false_alarms": int(suspect_labels(found.guided.unseen, labels, least_ratio=suspect_ratio(len(names))).sum()),
     }
 
 
@@ -275,10 +279,29 @@ def goals(record: dict[str, Any]) -> dict[str, tuple[float, float]]:
     return found
 
 
+def table_lines(record: dict[str, Any]) -> list[str]:
+    """The means of a record as a table in Markdown; on the long tail with class means."""
+    lines = [
+        "| pictures, labels | labels a class | LaplaceNet | logistic regression | … best C | label spreading |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in record["means"]:
+        draw = {"random": "drawn at random", "equal": "as many of each class"}[row["draw"]]
+        what = f"{row['classes']}, {draw}" if row["classes"] == "long tail" else row["classes"]
+        kinds = ("accuracy", "class_mean") if row["classes"] == "long tail" else ("accuracy",)
+        ours, plain, spreading = (
+            " / ".join(f"{row[f'{method}: {kind}']:.1f}" for kind in kinds)
+            for method in ("laplacenet", REFERENCE, SPREADING)
+        )
+        best = " / ".join(f"{best_reference(row, kind):.1f}" for kind in kinds)
+        lines.append(f"| {what} | {row['labels_a_class']} | {ours} | {plain} | {best} | {spreading} |")
+    return lines
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("embed", "run", "merge"))
-    parser.add_argument("vectors", type=Path)
+    parser.add_argument("step", choices=("embed", "run", "merge", "table"))
+    parser.add_argument("vectors", type=Path, nargs="?")
     parser.add_argument("shards", type=Path, nargs="?")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
@@ -286,6 +309,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args(words)
     sets = asked.sets.split(",")
+    if asked.step == "table":
+        for record_set in sets:
+            record = json.loads((asked.results / f"{record_set.replace(':', '-')}.json").read_text(encoding="utf-8"))
+            print(record_set, *table_lines(record), sep="\n")
+        return
+    if asked.vectors is None:
+        parser.error("name the folder of the vectors")
     if asked.step == "embed":
         for record_set in sets:
             embed_set(record_set, asked.vectors)
@@ -296,6 +326,7 @@ def main(words: Sequence[str] | None = None) -> None:
         number, n_shards = map(int, asked.shard.split("/"))
         run_shard(units_of(sets, asked.seeds)[number::n_shards], asked.vectors, asked.shards)
         return
+    asked.results.mkdir(parents=True, exist_ok=True)
     for record_set in sets:
         record = merged(record_set, asked.shards, asked.vectors)
         write_json(asked.results / f"{record_set.replace(':', '-')}.json", record)

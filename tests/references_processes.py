@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet, balanced_split, hide_labels
-from laplacenet.graph import GraphConfig
+from laplacenet.graph import GraphConfig, Neighbors, nearest_neighbors, pseudo_label
+from laplacenet.graph.search import half_ivf_neighbors, ivf_neighbors
+from laplacenet.graph.search.half import half_neighbors
 from laplacenet.models import Network, build_model
 from laplacenet.models.norm import BatchNorm1d, NormActivation
 from laplacenet.runtime import InputError, LostProcessError, current_group, end_group, start_group
@@ -140,6 +142,31 @@ def pseudo_labels() -> Tensor:
     return method.plan_epoch(9, STEPS - 4, learner=learner, inputs=run.inputs).tables["targets"]
 
 
+def searched() -> dict[str, Tensor]:
+    """Similarities of the neighbors that each kind of search finds, and the labels of all points."""
+    group = current_group()
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(5, 16))
+    X = torch.nn.functional.normalize(torch.from_numpy(centers[np.arange(4500) % 5] + rng.normal(size=(4500, 16))))
+    single = X.float()
+    found = {
+        "double": nearest_neighbors(X, k=10, group=group),
+        "single": nearest_neighbors(single, k=10, group=group),
+        "lists": ivf_neighbors(single, k=10, group=group),
+        "lists of a GPU": half_ivf_neighbors(single, k=10, group=group),
+    }
+    similarities, indices = half_neighbors(single[:700], 10, group)
+    found["half"] = Neighbors(indices, similarities)
+    labels = torch.where(torch.arange(4500) < 50, torch.arange(4500) % 5, -1)
+    spread = pseudo_label(single, labels, GraphConfig(k=10), group=group)
+    return {
+        **{name: neighbors.similarities for name, neighbors in found.items()},
+        **{f"{name}: named": (X[n.indices] * X[: len(n.indices), None]).sum(2) for name, n in found.items()},
+        "labels": spread.labels,
+        "scores": spread.scores,
+    }
+
+
 def normalized(x: Tensor, weights: Tensor) -> dict[str, Tensor]:
     """A whole batch, or this process's rows of it, through a norm: outputs, gradients and running statistics."""
     group = current_group()
@@ -171,20 +198,42 @@ def error_of_first() -> str:
     return ""
 
 
-def start_processes(n: int, command: list[str], *, folder: Path) -> list["subprocess.Popen[str]"]:
-    """As torchrun would, with numbered host and free port."""
+def environment() -> dict[str, str]:
+    """That of a process that finds our sources, whatever is installed, and takes one thread."""
+    source = Path(__file__).resolve().parent
+    path = os.pathsep.join([str(source), str(source.parent / "src")])
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    source = Path(__file__).resolve().parent
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start_torchrun(n: int, command: list[str], *, folder: Path) -> "subprocess.Popen[bytes]":
+    """torchrun itself, told by number where to meet: it would wait long for a host name that nobody resolves."""
+    where = f"--nproc-per-node {n} --master-addr 127.0.0.1 --master-port {free_port()}".split()
+    with (folder / "torchrun.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *where, *command],
+            cwd=folder,
+            env=environment(),
+            stdout=log,
+            stderr=log,
+        )
+
+
+def start_processes(n: int, command: list[str], *, folder: Path) -> list["subprocess.Popen[str]"]:
+    """As torchrun would, with numbered host and free port."""
+    port = free_port()
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n)}
-    path = os.pathsep.join([str(source), str(source.parent / "src")])
-    environment = os.environ | shared | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     return [
         subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env=environment() | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -200,6 +249,7 @@ def main(folder: Path, n_steps: int) -> None:
         "trajectory": trajectory(folder / f"checkpoint-{group.size}", n_steps),
         "gradients": one_step_gradients(),
         "labels": pseudo_labels(),
+        "searched": searched(),
         "norm": normalized(*norm_inputs()),
         "gathered": group.gather(torch.full((group.rank + 1,), group.rank)),
         "error": error_of_first(),

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from laplacenet.runtime.durations import parse_duration
 from laplacenet.runtime.errors import InputError
-from laplacenet.runtime.files import read_json
 from laplacenet.runtime.protection import require_apart
 from laplacenet.runtime.run_folder import ANSWERS, EXPERIMENT, RunFolder
 
@@ -160,8 +159,8 @@ class LabelingRun:
         from laplacenet.data import Skipped
         from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
+        from laplacenet.labeling.joined_model import load_any_network
         from laplacenet.labeling.predictions import predictions, sources_of
-        from laplacenet.models import load_model
         from laplacenet.runtime import choose_device
 
         sources = sources_of(paths)
@@ -171,7 +170,7 @@ class LabelingRun:
         if holds_feature_model(self.path):
             found = feature_predictions(load_feature_model(self.path), sources, device=place, monitor=monitor)
         else:
-            network, description = load_model(self.path)
+            network, description = load_any_network(self.path)
             found = predictions(network.to(place), description, sources, monitor=monitor)
         return [one for one in found if not isinstance(one, Skipped)]
 
@@ -206,7 +205,7 @@ def label(
     batch_size: int | None = None,
     prior: str | Sequence[float] = "shrunk",
     suspects: bool = True,
-    settings: Sequence[str] = (),
+    settings: Sequence[str] | None = None,
     seed: int = 0,
     strict: bool = False,
     overwrite: bool = False,
@@ -247,27 +246,22 @@ def label(
     session = new_session(device, saves_every_s, progress)
     from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
 
-    asked = LabelingSettings(
-        name=path.resolve().stem,
-        seed=seed,
-        prior=prior if isinstance(prior, str) else ",".join(map(str, prior)),
-        collection=CollectionConfig(
-            located(path),
-            tuple(map(located, files)),
-            None if truth is None else located(truth),
-            size,
-            strict,
-            chosen_features(
-                path, features, is_training=any(value is not None for value in (size, model, steps, batch_size))
-            ),
-            None if weights is None else located(Path(weights)),
-            merge_classes,
-        ),
-        time=TimeConfig(limit_s, steps, suspects),
+    is_training = any(value is not None for value in (size, model, steps, batch_size))
+    collection = CollectionConfig(
+        pictures=located(path),
+        labels=tuple(map(located, files)),
+        test=None if truth is None else located(truth),
+        size=size,
+        strict=strict,
+        features=chosen_features(path, features, is_training=is_training),
+        weights=None if weights is None else located(Path(weights)),
+        merge_classes=merge_classes,
     )
-    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *settings]
-    inputs = [path, *files, *([] if truth is None else [truth])]
-    folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=inputs, overwrite=overwrite)
+    shares = prior if isinstance(prior, str) else ",".join(map(str, prior))
+    time = TimeConfig(limit_s, steps, suspects)
+    asked = LabelingSettings(name=path.resolve().stem, seed=seed, prior=shares, collection=collection, time=time)
+    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *(settings or ())]
+    folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=[path, *files, truth], overwrite=overwrite)
     return finish(sessions().start(asked, texts, folder_of, session))
 
 
@@ -334,10 +328,10 @@ def review(
     place = Place(host, port, opens_browser=browser and not is_notebook, is_public=public)
     with contextlib.ExitStack() as stack:
         found: Review = stack.enter_context(open_review(source, embedder_of(source, features, weights, device), place))
+        print(found.address)
         if is_notebook:
             found.closing = stack.pop_all()
             return found.start()
-        print(found.address)
         found.open_browser()
         found.serve()
         with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
@@ -398,7 +392,7 @@ def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], 
     return session_on(execution, None if progress is None else progress())
 
 
-def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path], overwrite: bool) -> RunFolder:
+def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path | None], overwrite: bool) -> RunFolder:
     """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; never one that holds an input."""
     if out is not None:
         require_apart(Path(out), inputs)
@@ -478,8 +472,7 @@ def require_prior(prior: str | Sequence[float]) -> None:
 
 def require_kind(folder: RunFolder) -> None:
     """Refuse to resume the run of another command that labels."""
-    content = folder.read(EXPERIMENT)
-    kind = content.get("kind") if isinstance(content, dict) else None
+    kind = folder.read_experiment().get("kind")
     if kind not in ("labeling", None):
         raise InputError(f"{folder.path}: is a run of {kind}; go on with laplacenet {kind} {folder.path}")
 
@@ -491,8 +484,7 @@ def require_labeling(path: PathLike) -> Path:
     if not (Path(path) / EXPERIMENT).is_file():
         raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
-    content = read_json(folder.path / EXPERIMENT)
-    if not isinstance(content, dict) or "kind" not in content:
+    if "kind" not in folder.read_experiment():
         raise InputError(
             f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
             " laplacenet evaluate judges it, laplacenet report draws its curves"

@@ -18,12 +18,16 @@ from references_cli import Shell, on_a_terminal
 from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
+from laplacenet.cli import options
+from laplacenet.cli.reproduce import RECIPES as REPRODUCIBLE
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
+from laplacenet.experiments.paper.recipes import RECIPES
 from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
 from laplacenet.training import Position, save_checkpoint
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 TINY = ("--set", "train.steps=6", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
 COMMANDS = ("demo", "train", "evaluate", "predict", "data", "reproduce")
@@ -55,6 +59,33 @@ def test_help_does_not_wait_for_torch() -> None:
     code += "try: main()\nfinally: print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_names_that_are_checked_before_torch_is_there_are_those_that_exist() -> None:
+    assert options.MODELS == MODELS
+    assert (*PRESETS, *METHOD_PRESETS) == options.PRESETS
+    assert ("figure-2", *RECIPES, "all") == REPRODUCIBLE
+
+
+def test_wrong_arguments_are_answered_before_torch_is_imported() -> None:
+    commands = [
+        ["train", "digits", "--preset", "digitz"],
+        ["train", "digits", "--model", "13cnn"],
+        ["train", "nowhere/pictures"],
+        ["reproduce", "table-33"],
+        ["reproduce", "table-3", "--splits", "a"],
+        ["review", "nowhere"],
+        ["report", "nowhere"],
+        ["embed", "nowhere", "--out", "x.npz"],
+        ["predict", "nowhere", "nowhere"],
+        ["label", "nowhere"],
+    ]
+    code = "import sys; from laplacenet.cli.app import app, explain\n"
+    code += f"for words in {commands}:\n"
+    code += "    try: app(words, standalone_mode=False)\n    except Exception as error: print(explain(error))\n"
+    code += "print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2"] * len(commands) + ["False"], done.stderr
 
 
 def test_training_ends_with_the_error_and_where_things_are(shell: Shell) -> None:

@@ -66,7 +66,7 @@ def test_embeddings_are_labeled_in_seconds_and_all_that_was_promised_is_there(sh
     rows = rows_of(run / "labels.csv")
     assert [row["path"] for row in rows[:2]] == ["row 0", "row 1"]
     assert np.mean([int(row["label"]) == true for row, true in zip(rows, truth.tolist(), strict=True)]) > 0.9
-    assert said.err.startswith("chose: Embeddings of 16 numbers: the graph alone labels them")
+    assert said.err.startswith("chose: Embeddings of 16 numbers; no network is trained")
     assert "268 found, 32 given, 4 classes" in said.out
     assert "estimated from 32 given labels that were hidden" in said.out
     assert json.loads((run / "experiment.json").read_text())["kind"] == "labeling"

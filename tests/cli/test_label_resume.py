@@ -14,6 +14,7 @@ from references_labeling import striped
 
 import laplacenet
 from laplacenet.labeling.result import load_labeling
+from laplacenet.runtime import RunFolder
 
 CLASSES = ("flat", "slanting", "steep")
 QUICK = ("--steps", "20", "--batch", "20", "--no-suspects", "--no-flip", "--set", "graph.k=8")
@@ -59,8 +60,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     """In a folder with a copy of the finished run, whose inputs are the copies beside it."""
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
-    experiment = tmp_path / "run" / "experiment.json"
-    experiment.write_text(experiment.read_text().replace(str(finished), str(tmp_path)))
+    run = RunFolder(tmp_path / "run")
+    run.write_experiment(json.loads(json.dumps(run.read_experiment()).replace(str(finished), str(tmp_path))))
     return Shell(tmp_path, monkeypatch, capsys)
 
 

@@ -86,7 +86,7 @@ def test_a_long_prediction_says_how_far_it_is(shell: Shell, monkeypatch: pytest.
     said = shell.succeeds("predict", "network", "photos")
     assert said.err.splitlines() == ["predict  1/2", "predict  2/2"]
     assert said.out == (shell.folder / "found.csv").read_text()
-    monkeypatch.setattr("laplacenet.labeling.embeddings.BLOCK", 3)
+    monkeypatch.setattr("laplacenet.labeling.predictions.ROWS_AT_ONCE", 3)
     assert shell.succeeds("predict", "vectors", "new.npy").err.splitlines() == ["predict  3/4", "predict  4/4"]
 
 

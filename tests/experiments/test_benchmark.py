@@ -24,6 +24,7 @@ from laplacenet.experiments.benchmark import (
     PassRow,
     PropagationRow,
     Row,
+    ScaleRow,
     SearchRow,
     StepCase,
     StepRow,
@@ -34,6 +35,7 @@ from laplacenet.experiments.benchmark import (
     quick_settings,
     read_bench_record,
     read_bench_records,
+    scale,
     search,
     take_measurement,
     with_result,
@@ -68,6 +70,8 @@ TINY = BenchSettings(
     propagation_repeats=2,
     search_sizes=(5_000,),
     graph_sizes=(150, 300),
+    scale_sizes=(400,),
+    scale_sample=200,
     epoch_model="small-cnn",
     epoch_images=200,
     n_classes=10,
@@ -148,9 +152,9 @@ def test_a_points_own_number_is_taken_out_of_what_faiss_found() -> None:
     assert search.without_itself(found, points).tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
-def test_a_gpu_searches_exactly_and_needs_no_such_comparison() -> None:
+def test_a_gpu_is_not_compared_with_faiss_and_scale_is_measured_on_request() -> None:
     sections = {measurement.section for measurement in measurements(BenchSettings(), Execution(torch.device("cuda")))}
-    assert sections == set(SECTIONS) - {"search"}
+    assert sections == set(SECTIONS) - {"search", "scale"}
 
 
 def test_an_epoch_of_a_variant_is_training_itself_beside_the_papers_hours() -> None:
@@ -183,6 +187,30 @@ def test_the_graph_is_measured_at_each_size(results: Results) -> None:
     assert [row.n for row in rows] == [150, 300]
     assert all(row.total_s == pytest.approx(sum(row.stages.values())) for row in rows)
     assert all(row.recall is None and 0.2 < row.purity <= 1 for row in rows)
+
+
+def test_the_pass_at_scale_has_its_stages_and_a_sample_beside_the_exact_graph(results: Results) -> None:
+    (row,) = rows_of("scale", results)
+    assert isinstance(row, ScaleRow)
+    assert (row.n, row.sample_n, row.n_labeled) == (400, 200, 40)
+    assert list(row.stages) == list(row.stage_peaks) == ["unit rows", "neighbors", "affinity", "cg", "alignment"]
+    assert row.peak_bytes == max(row.stage_peaks.values()) > 0
+    assert row.accuracy > 0.5
+    assert row.sample_exact_accuracy == row.sample_approximate_accuracy  # so few points are searched exactly
+
+
+def test_a_pass_at_scale_that_fails_says_what_it_had_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise torch.cuda.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(scale, "staged_labels", fail)
+    said: list[str] = []
+    settings = dataclasses.replace(TINY, sections=("scale",))
+    (measurement,) = measurements(settings, Execution(CPU), report=said.append)
+    result = take_measurement(measurement, Execution(CPU))
+    assert isinstance(result, Missing)
+    assert "OutOfMemoryError after unit rows" in result.reason
+    assert said[0].startswith("unit rows 0.0")
 
 
 def test_streaming_says_that_it_needs_a_gpu(results: Results) -> None:

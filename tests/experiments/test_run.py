@@ -70,7 +70,7 @@ def test_a_run_folder_holds_all_that_the_design_names(unbroken: RunFolder, data:
     expected = {"experiment.json", "provenance.json", "epochs.jsonl", "final.json", "checkpoint", "model.json"}
     assert expected | {"model.safetensors"} <= names
     assert read_experiment(unbroken) == tiny_experiment(data)
-    provenance = unbroken.read("provenance.json")
+    provenance = unbroken.read_sealed("provenance.json")
     assert provenance["seed"] == 3
     assert {"commit", "libraries", "hardware", "date"} <= provenance.keys()
     assert len(provenance["data"]["train"]) == len(provenance["data"]["test"]) == 64
@@ -138,7 +138,7 @@ def test_a_run_that_was_stopped_anywhere_and_resumed_ends_bit_for_bit_like_the_u
     assert weights(folder) == weights(unbroken)
     assert outcome.test_error == read_outcome(unbroken).test_error
     assert outcome.pseudo_label_accuracy == read_outcome(unbroken).pseudo_label_accuracy
-    assert len(folder.read("provenance.json")["resumed"]) == 1
+    assert len(folder.read_sealed("provenance.json")["resumed"]) == 1
 
 
 def test_epochs_recorded_behind_the_checkpoint_are_dropped_and_run_again(
@@ -189,9 +189,9 @@ def test_hidden_labels_replaced_by_garbage_change_nothing(data: Path, tmp_path: 
 def test_a_checkpoint_of_other_settings_is_refused_by_the_name_of_the_setting(data: Path, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run")
     run_experiment(tiny_experiment(data), folder, execution=CPU, monitor=StopAfter(3))
-    content = folder.read("experiment.json")
+    content = folder.read_experiment()
     content["train"]["lr"] = 0.5
-    folder.write("experiment.json", content)
+    folder.write_experiment(content)
     with pytest.raises(InputError, match=r"train\.lr is 0\.05, this run's is 0\.5"):
         go_on(folder)
 

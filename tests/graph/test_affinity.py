@@ -1,5 +1,7 @@
 """W and 𝒲 against their definitions."""
 
+import importlib
+
 import numpy as np
 import torch
 from hypothesis import given
@@ -8,6 +10,7 @@ from references_graph import dense_normalized, literal_affinity, literal_energy
 
 from laplacenet.graph import Neighbors, affinity, laplacian_energy, nearest_neighbors, normalize
 
+affinity_module = importlib.import_module("laplacenet.graph.affinity")  # the room exports a function of this name
 point_clouds = st.builds(
     lambda n, d, seed: np.random.default_rng(seed).normal(size=(n, d)),
     st.integers(1, 60),
@@ -42,6 +45,18 @@ def test_normalization_divides_by_the_roots_of_the_degrees(X, k):
     np.testing.assert_allclose(
         normalize(W).to_dense().numpy(), dense_normalized(W.to_dense().numpy()), rtol=1e-12, atol=1e-15
     )
+
+
+def test_blocks_of_rows_make_the_same_matrix(monkeypatch):
+    neighbors = nearest_neighbors(np.random.default_rng(0).normal(size=(300, 4)), k=9)
+    W = affinity(neighbors)
+    W_normalized = normalize(W)
+    monkeypatch.setattr(affinity_module, "EDGES_AT_ONCE", 700)
+    monkeypatch.setattr(affinity_module, "ROWS_AT_ONCE", 37)
+    in_blocks = affinity(neighbors)
+    for part in ("crow_indices", "col_indices", "values"):
+        assert torch.equal(getattr(in_blocks, part)(), getattr(W, part)())
+    assert torch.equal(normalize(in_blocks).values(), W_normalized.values())
 
 
 def test_the_larger_direction_counts():

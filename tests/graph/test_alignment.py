@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from references_graph import literal_alignment
 
-from laplacenet.graph import align_to_prior
+from laplacenet.graph import align_to_prior, alignment
 
 
 def case(n, n_classes, seed, levels=None):
@@ -34,6 +34,14 @@ def test_ties_go_to_the_first_class_as_in_the_literal_loop(n, n_classes, seed):
     aligned = align_to_prior(scores, is_labeled, prior, iterations=1)
     expected = literal_alignment(scores, prior, np.flatnonzero(~is_labeled), 1)
     np.testing.assert_allclose(aligned.numpy(), expected, rtol=1e-9)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    scores, is_labeled, prior = case(500, 7, seed=0)
+    scores[3] = 0
+    aligned = align_to_prior(scores, is_labeled, prior, iterations=60)
+    monkeypatch.setattr(alignment, "BLOCK_BYTES", 999)
+    assert torch.equal(align_to_prior(scores, is_labeled, prior, iterations=60), aligned)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -12,7 +12,11 @@ from laplacenet.graph import (
     normalize,
     propagate,
     pseudo_label,
+    solve,
 )
+from laplacenet.graph.search import half, half_ivf_neighbors
+from laplacenet.graph.search.exact import exact_rows
+from laplacenet.graph.solver import classes_at_once
 
 pytestmark = pytest.mark.gpu
 
@@ -88,3 +92,42 @@ def test_unreachable_points_are_found_on_the_gpu():
     X = torch.cat([torch.nn.functional.pad(X[:, 1:], (1, 0)), far])
     found = pseudo_label(X.cuda(), torch.cat([labels, torch.full((50,), -1)]).cuda(), GraphConfig(k=10))
     assert torch.equal(found.unreachable.cpu(), torch.arange(5050) >= 5000)
+
+
+def test_half_precision_with_re_ranking_finds_the_exact_neighbors():
+    X = torch.nn.functional.normalize(clustered(210_000)[0]).cuda()
+    assert half.can_halve(X, 50)
+    found = nearest_neighbors(X, k=50)
+    rows = torch.arange(0, len(X), 100, device="cuda")
+    similarities, indices = exact_rows(X, rows, 50)
+    torch.testing.assert_close(found.similarities[rows], similarities, rtol=0, atol=2e-6)
+    assert (found.indices[rows] == indices).float().mean() > 0.999
+
+
+def test_collapsed_features_are_searched_in_full_precision_on_the_gpu():
+    X = torch.nn.functional.normalize(1 + 1e-4 * clustered(210_000)[0]).cuda()
+    found = nearest_neighbors(X, k=50)
+    rows = torch.arange(0, len(X), 1000, device="cuda")
+    torch.testing.assert_close(found.similarities[rows], exact_rows(X, rows, 50)[0], rtol=0, atol=2e-6)
+
+
+def test_the_search_by_lists_finds_most_neighbors_on_the_gpu():
+    X = torch.nn.functional.normalize(clustered(300_000, n_classes=10)[0]).cuda()
+    found = half_ivf_neighbors(X, k=50)
+    assert found.recall is not None
+    assert found.recall > 0.95
+    rows = torch.arange(0, len(X), 300, device="cuda")
+    true = exact_rows(X, rows, 50)[1]
+    assert (found.indices[rows][:, :, None] == true[:, None, :]).any(2).float().mean() > 0.95
+    assert (found.indices.sort(1).values.diff(dim=1) > 0).all()
+
+
+def test_classes_are_solved_in_blocks_where_memory_is_short(monkeypatch):
+    X, labels, _ = clustered(5000, n_classes=10, n_labeled=100)
+    W = normalize(affinity(nearest_neighbors(X.cuda(), k=20)))
+    Y = (labels[:, None] == torch.arange(10)).float().cuda()
+    whole = solve(W, Y, gamma=0.99, tol=1e-6, max_iterations=100)
+    monkeypatch.setattr("laplacenet.graph.solver.SMALL_BYTES", 0)
+    monkeypatch.setattr("laplacenet.graph.solver.MOST_ENTRIES", 3 * 5000)
+    assert classes_at_once(Y) == 3
+    torch.testing.assert_close(solve(W, Y, gamma=0.99, tol=1e-6, max_iterations=100).F, whole.F, rtol=1e-4, atol=1e-6)

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.guided import (
+    Guide,
     GuidedConfig,
     estimated_shares,
     guided_labels,
     landscape,
+    partly_aligned,
     stratified_folds,
     tempered,
     too_even,
@@ -38,7 +40,7 @@ def some_labels(truth: Tensor, per_class: int) -> Tensor:
 
 @pytest.mark.parametrize("per_class", [1, 2, 5, 10])
 def test_it_is_better_than_logistic_regression(per_class: int) -> None:
-    features, truth = clouds(noise=1.2)
+    features, truth = clouds(noise=2.0)
     labels = some_labels(truth, per_class)
     is_hidden = labels < 0
     X = landscape(features, GuidedConfig()).X.numpy()
@@ -131,6 +133,43 @@ def test_a_given_prior_is_followed() -> None:
     found = guided_labels(features, labels, config=config)
     share = float((found.labels[labels < 0] == 0).float().mean())
     assert abs(share - 0.8) < 0.05
+
+
+def test_features_without_negative_numbers_are_rooted() -> None:
+    features = torch.rand(20, 5)
+    rooted = landscape(features, GuidedConfig()).X
+    expected = features.sqrt() - features.sqrt().mean(dim=0)
+    torch.testing.assert_close(rooted, torch.nn.functional.normalize(expected, dim=1))
+    for pixels in (torch.randint(0, 256, (20, 5)), torch.randint(0, 256, (20, 5)) / 255):
+        assert not landscape(pixels, GuidedConfig()).transform.is_rooted
+    signed = features - 0.5
+    expected = signed - signed.mean(dim=0)
+    torch.testing.assert_close(
+        landscape(signed, GuidedConfig()).X, torch.nn.functional.normalize(expected, dim=1), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("n_arcs", [2, 8])
+def test_the_graph_is_heard_where_it_finds_more_hidden_labels_than_the_classifier(n_arcs: int) -> None:
+    """Arcs of a circle, of two classes by turns: a line parts two of them, but not eight."""
+    rng = np.random.default_rng(0)
+    arc = np.arange(800) % n_arcs
+    angle = 2 * np.pi * (arc + 0.8 * rng.random(800)) / n_arcs
+    features = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    labels = some_labels(torch.from_numpy(arc % 2), 40)
+    guide = Guide(landscape(features, GuidedConfig()), labels, 2, GuidedConfig())
+    assert guide.hears_graph == (n_arcs == 8)
+
+
+@given(strength=st.floats(0, 1), seed=st.integers(0, 1000))
+def test_partial_alignment_raises_the_weights_of_classes_to_a_power(strength: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    F = torch.from_numpy(rng.random((6, 3)) + 0.01)
+    weights = torch.from_numpy(rng.random(3) + 0.1)
+    aligned = F * weights / (F * weights).sum(dim=1, keepdim=True)
+    expected = F * weights**strength
+    found = partly_aligned(F, aligned, strength=strength)
+    torch.testing.assert_close(found, expected / expected.sum(dim=1, keepdim=True))
 
 
 def test_the_classifier_alone_answers_for_new_points() -> None:

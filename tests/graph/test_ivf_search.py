@@ -89,5 +89,5 @@ def test_the_search_is_the_one_that_was_asked_for(monkeypatch):
     assert approximate.recall > 0.93
     assert (exact.labels == approximate.labels).float().mean() > 0.99
     assert pseudo_label(X, labels, GraphConfig(k=10)).recall is None
-    monkeypatch.setattr(pseudo_labels, "EXACT_ON_CPU_UP_TO", 5000)
+    monkeypatch.setitem(pseudo_labels.EXACT_UP_TO, "cpu", 5000)
     assert pseudo_label(X, labels, GraphConfig(k=10)).recall == approximate.recall

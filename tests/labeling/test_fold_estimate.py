@@ -35,9 +35,22 @@ def test_half_of_the_labels_leave_room_for_an_error_smaller_by_the_square_root_o
 def test_classes_count_as_often_as_they_were_drawn_unless_all_were_given_alike() -> None:
     estimated = torch.tensor([0.7, 0.2, 0.1])
     alike = torch.tensor([0, 1, 2] * 4 + [-1] * 10)
-    assert torch.equal(shares_to_count(alike, estimated), estimated)
+    torch.testing.assert_close(shares_to_count(alike, estimated), (torch.full((3,), 1 / 3), estimated))
     drawn = torch.tensor([0] * 14 + [1] * 5 + [2] + [-1] * 10)
-    torch.testing.assert_close(shares_to_count(drawn, estimated), torch.tensor([0.7, 0.25, 0.05]))
+    torch.testing.assert_close(shares_to_count(drawn, estimated), (torch.tensor([0.7, 0.25, 0.05]),))
+
+
+def test_the_interval_holds_for_every_way_to_count_the_classes() -> None:
+    given = torch.tensor([0] * 10 + [1] * 10)
+    unseen = torch.eye(2)[torch.tensor([0] * 18 + [1] * 2)]  # all of one class are found, a fifth of the other
+    ways = (torch.tensor([0.5, 0.5]), torch.tensor([0.9, 0.1]))
+    options = {"n_folds": 10, "method": "", "class_names": ("a", "b")}
+    alone = [estimate_by_folds(unseen, given, (one,), **options).accuracy for one in ways]  # type: ignore[arg-type]
+    both = estimate_by_folds(unseen, given, ways, **options).accuracy  # type: ignore[arg-type]
+    assert both is not None
+    assert both.value == pytest.approx((0.6 + 0.92) / 2)
+    assert both.low == min(one.low for one in alone if one is not None)
+    assert both.high == max(one.high for one in alone if one is not None)
 
 
 def test_a_class_with_one_label_may_be_all_wrong() -> None:
@@ -47,7 +60,7 @@ def test_a_class_with_one_label_may_be_all_wrong() -> None:
     shares = torch.tensor([0.5, 0.4, 0.1])
     options = {"method": "", "class_names": ("a", "b", "c")}
     plain = estimate_accuracy(unseen, given, shares, **options).accuracy  # type: ignore[arg-type]
-    found = estimate_by_folds(unseen, given, shares, n_folds=10, **options).accuracy  # type: ignore[arg-type]
+    found = estimate_by_folds(unseen, given, (shares,), n_folds=10, **options).accuracy  # type: ignore[arg-type]
     assert plain is not None
     assert found is not None
     assert found.value == pytest.approx(0.95)
@@ -57,5 +70,5 @@ def test_a_class_with_one_label_may_be_all_wrong() -> None:
 def test_too_few_labels_make_no_estimate_by_folds() -> None:
     given = torch.tensor([0, 0, 1, 1])
     names = ("a", "b")
-    found = estimate_by_folds(torch.eye(2)[given], given, torch.ones(2) / 2, n_folds=2, method="", class_names=names)
+    found = estimate_by_folds(torch.eye(2)[given], given, (torch.ones(2) / 2,), n_folds=2, method="", class_names=names)
     assert found.accuracy is None

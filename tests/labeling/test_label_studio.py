@@ -1,13 +1,19 @@
 """Label Studio's import format, checked by its own rules as the documentation states them."""
 
+import csv
 import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
+import torch
 from references_labeling_pages import HOSTILE, hostile_labeling, made_up_labeling
 
+from laplacenet.data import ImageSet
+from laplacenet.data.label_files import read_labels
 from laplacenet.labeling.acquisition import next_entries, suspect_entries
 from laplacenet.labeling.label_studio import LOCAL_FILES, labeling_config, tasks
 from laplacenet.labeling.result import Labeling
@@ -72,3 +78,42 @@ def test_embeddings_have_no_pictures_to_show() -> None:
     labeling = made_up_labeling(kind="embeddings")
     with pytest.raises(InputError, match="shows pictures"):
         tasks(labeling, next_entries(labeling, 3), prefix="")
+
+
+def annotated(task: dict[str, Any], number: int) -> dict[str, Any]:
+    """The task as Label Studio exports it, once someone has accepted its prediction."""
+    (prediction,) = task["predictions"]
+    annotation = {"id": number, "result": prediction["result"], "was_cancelled": False, "lead_time": 1.5}
+    return {"id": number, "data": task["data"], "annotations": [annotation]}
+
+
+def in_columns(task: dict[str, Any], control: str, number: int) -> dict[str, Any]:
+    """The same as a row of its CSV, or an object of its JSON-MIN: data beside what the control was answered with."""
+    (result,) = task["predictions"][0]["result"]
+    ours = {control: result["value"]["choices"][0]}
+    dates = {"created_at": "2026-11-16T10:00:00Z", "updated_at": "2026-11-16T10:00:00Z", "lead_time": 1.5}
+    return {"annotation_id": number, "annotator": 1, "id": number, **task["data"], **ours, **dates}
+
+
+@pytest.mark.parametrize("export", ["csv", "json", "json-min"])
+def test_what_label_studio_exports_is_read_back(export: str, tmp_path: Path) -> None:
+    labeling = made_up_labeling()
+    entries = next_entries(labeling, 8)
+    found = tasks(labeling, entries, prefix=LOCAL_FILES + "photos/")
+    (choices,) = ElementTree.fromstring(labeling_config(labeling.summary.class_names)).iter("Choices")
+    rows = [in_columns(task, choices.attrib["name"], number) for number, task in enumerate(found, start=1)]
+    path = tmp_path / f"export.{'csv' if export == 'csv' else 'json'}"
+    if export == "csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        exported = rows if export == "json-min" else [annotated(task, number) for number, task in enumerate(found)]
+        path.write_text(json.dumps(exported))
+    n, class_names = len(labeling), labeling.summary.class_names
+    pictures = ImageSet(torch.zeros(n, 1, 2, 2, dtype=torch.uint8), torch.full((n,), -1), class_names, labeling.names)
+    labels, names = read_labels(path, pictures)
+    assert {row: names[labels[row]] for row in (labels >= 0).nonzero().flatten().tolist()} == {
+        row: class_names[guess] for row, guess, _ in entries
+    }

@@ -86,13 +86,15 @@ def test_new_pictures_are_predicted_and_the_whole_is_exported(photos: Path, tmp_
 def test_a_pretrained_trunk_and_its_head_run_as_one_onnx_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
+    from laplacenet.graph.guided import RowTransform
     from laplacenet.labeling.feature_model import FeatureModel, feature_network, save_feature_model
     from laplacenet.models.export import export_model
     from laplacenet.models.features import load_features
 
     features, rng = load_features("lite0", device=torch.device("cpu")), torch.Generator().manual_seed(0)
     weights, center = torch.randn(features.n_features, 3, generator=rng), torch.rand(features.n_features, generator=rng)
-    model = FeatureModel("lite0", None, features.fingerprint, center, weights, torch.zeros(3), 0.5, ("a", "b", "c"))
+    transform = RowTransform(center, is_rooted=True)
+    model = FeatureModel("lite0", None, features.fingerprint, transform, weights, torch.zeros(3), 0.5, ("a", "b", "c"))
     save_feature_model(tmp_path, model)
     network, description = feature_network(tmp_path)
     assert export_model(network, description, tmp_path / "model.onnx", form="onnx") < 1e-4
@@ -140,12 +142,6 @@ def test_auto_takes_the_best_installed_network_for_photographs(
     assert load_feature_model(run.path).features == "lite2"
     assert "look like photographs" in run.data.summary.choices[0]
     assert "look like photographs" in (run.path / "report.html").read_text(encoding="utf-8")
-
-
-def test_a_time_limit_without_training_is_said_to_be_unused(photos: Path, tmp_path: Path) -> None:
-    for limit, is_said in ((None, False), ("1m", True)):
-        run = api.label(photos, features="tiny", out=tmp_path / f"run-{limit}", device="cpu", time_limit=limit)
-        assert any("--for" in sentence for sentence in run.data.summary.choices) == is_said
 
 
 def test_pictures_unlike_photographs_are_judged_by_hidden_labels(

@@ -136,9 +136,10 @@ def test_evaluation_refuses_settings_that_were_changed_since(finished: Path, tmp
     from laplacenet.experiments.run import require_unchanged
 
     shutil.copytree(finished, tmp_path / "run")
-    experiment = tmp_path / "run" / "experiment.json"
     folder = RunFolder.open(tmp_path / "run")
     require_unchanged(prepare(read_experiment(folder)), folder)
-    experiment.write_text(experiment.read_text().replace('"cutout": 0.25', '"cutout": 0.35'))
+    content = folder.read_experiment()
+    content["augment"]["cutout"] = 0.35
+    folder.write_experiment(content)
     with pytest.raises(InputError, match=r"its augment\.cutout is 0\.25, this run's is 0\.35"):
         require_unchanged(prepare(read_experiment(folder)), folder)

@@ -31,6 +31,7 @@ from laplacenet.experiments import (
 from laplacenet.experiments.run import identity
 from laplacenet.models import load_model
 from laplacenet.runtime import RunFolder, write_sealed
+from laplacenet.runtime.run_folder import SUM, sum_of
 from laplacenet.training import load_checkpoint
 from laplacenet.training.checkpoint import checkpoint_step
 
@@ -100,8 +101,13 @@ def test_fuzzed_values_under_a_right_checksum_are_read_or_refused(
 @given(draws=st.data())
 def test_fuzzed_lines_of_epochs_are_read_or_refused(draws: st.DataObject, stopped: RunFolder) -> None:
     good = [json.loads(line) for line in (stopped.path / "epochs.jsonl").read_text().splitlines()]
-    lines = "".join(json.dumps(line) + "\n" for line in draws.draw(altered(good)))
-    with_content(stopped.path / "epochs.jsonl", lines.encode(), lambda: read_epochs(stopped))
+    lines, before = b"", ""
+    for line in draws.draw(altered(good)):
+        epoch = {key: value for key, value in line.items() if key != SUM} if isinstance(line, dict) else line
+        before = sum_of(epoch, before)
+        lines += (json.dumps({**epoch, SUM: before} if isinstance(epoch, dict) else epoch) + "\n").encode()
+    saved = stopped.checkpoint / "epochs.jsonl"  # under a right checksum of each line, and saved like that
+    with_content(saved, lines, lambda: with_content(stopped.path / "epochs.jsonl", lines, lambda: read_epochs(stopped)))
 
 
 @FUZZ

@@ -104,9 +104,9 @@ def test_a_start_that_was_cut_off_is_begun_again_and_other_folders_are_not_touch
 
 
 def test_a_checkpoint_of_another_experiment_is_refused_with_all_that_differs(data: Path, stopped: RunFolder) -> None:
-    content = stopped.read("experiment.json")
+    content = stopped.read_experiment()
     content["train"]["lr"], content["seed"] = 0.5, 4
-    stopped.write("experiment.json", content)
+    stopped.write_experiment(content)
     with pytest.raises(InputError) as refused:
         go(data, stopped.path)
     assert "its seed is 3, this run's is 4" in str(refused.value)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacenet.review.journal import Entry, Journal, read_journal
+from laplacenet.review.journal import Entry, Journal, checksum, read_journal
 from laplacenet.review.state import History, State, replay
 from laplacenet.runtime import InputError
 from laplacenet.runtime.run_folder import ANSWERS
@@ -92,6 +92,39 @@ def test_no_bytes_crash_the_reader(tmp_path_factory, content):
     entries, _, n_bytes = read_journal(path)
     assert entries == []
     assert n_bytes <= len(content)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=5,
+)
+FIELDS = ("n", "at", "by", "kind", "answer", "pictures", "class", "name", "into", "of", "via", "seen", "rejected")
+KINDS = st.sampled_from(["answer", "class", "rename", "merge", "remove", "undo", "redo", "release", "estimate", "?"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(KINDS, st.dictionaries(st.sampled_from(FIELDS), VALUES)), max_size=5))
+def test_entries_of_any_content_are_replayed_or_left_out(tmp_path_factory, contents):
+    """Even where the checksum is right: somebody's script may have written it."""
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    lines = []
+    for number, (kind, content) in enumerate(contents, 1):
+        words = {"n": number, "at": "", "by": "a", "kind": kind, "answer": "label", "pictures": ["a.jpg"]} | content
+        lines.append(json.dumps({**words, "sum": checksum(words)}))
+    path.write_text("".join(line + "\n" for line in lines))
+    entries, _, _ = read_journal(path)
+    state, _ = replay(entries)
+    state.disagreements()
+    assert all(state.target(name) is None or isinstance(state.target(name), int) for name in state.answers)
+
+
+def test_many_faults_are_counted_not_listed(tmp_path):
+    (tmp_path / ANSWERS).write_bytes(b"x\n" * 1000)
+    entries, notes, _ = read_journal(tmp_path / ANSWERS)
+    assert entries == []
+    assert len(notes) == 6
+    assert "995 more" in notes[-1]
 
 
 def test_a_link_is_not_written_through(tmp_path):

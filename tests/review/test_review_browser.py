@@ -267,7 +267,71 @@ def test_two_people_see_each_other_s_answers_and_where_they_disagree(open_page, 
     wait_until(lambda: name in review.session.state.disagreements())
     one.wait_for_selector("#disagreements-button:visible")
     one.click("#disagreements-button")
-    one.wait_for_selector(f"main li:has-text('{name}: red, then green')")
+    one.wait_for_selector(f".tile[title='{name}']:has-text('red, then green')")
+
+
+def test_pictures_are_looked_at_and_corrected_by_keyboard_alone(open_page, review, truth):
+    page, session = open_page(), review.session
+    for _ in range(6):
+        answer_by_keyboard(page, truth[shown(page)])
+    settled(session)
+    page.keyboard.press("k")
+    page.wait_for_selector(".tile")
+    page.keyboard.press("Enter")  # the first picture has the focus
+    page.keyboard.press("v")
+    page.wait_for_selector("#large[open]")
+    page.wait_for_function("() => document.querySelector('#large-name').textContent !== ''")
+    name = page.text_content("#large-name")
+    page.keyboard.press("2")
+    wait_until(lambda: session.state.target(name) == 1)
+    page.wait_for_function("before => document.querySelector('#large-name').textContent !== before", arg=name)
+    page.keyboard.press("Escape")
+
+    page.keyboard.press("m")
+    page.wait_for_function("() => reviewApp.view.content && reviewApp.view.content.numbers.length > 0")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "CANVAS"
+    for _ in range(12):
+        page.keyboard.press("+")
+    page.keyboard.press("Space")
+    page.wait_for_selector(".tile[aria-pressed=true]")
+    n = page.locator(".tile[aria-pressed=true]").count()
+    page.keyboard.press("0")
+    wait_until(lambda: sum(session.state.target(one) == NONE_ID for one in truth) >= n)
+
+
+def test_more_than_nine_classes_are_reached_by_typing(open_page, review):
+    page, session = open_page(), review.session
+    for number in range(11):
+        session.new_class("other", f"kind {'abcdefghijk'[number]}")
+    page.wait_for_selector("#class-list li:nth-child(11)")
+    before = shown(page)
+    page.keyboard.press("/")
+    page.keyboard.type("kind k")
+    page.wait_for_selector("#class-options li[aria-selected=true]:text-is('kind k')")
+    page.keyboard.press("Enter")
+    wait_until(lambda: before in session.state.answers)
+    assert session.state.classes[session.state.target(before)] == "kind k"
+
+
+def test_an_open_page_goes_on_when_the_program_was_restarted(browser, tmp_path):
+    truth = make_photos(tmp_path / "photos", 12)
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        page.goto(review.address)
+        page.wait_for_selector("figure img")
+        answer_by_keyboard(page, truth[shown(page)])
+        wait_until(lambda: answered(review) == 1)
+    page.wait_for_selector("#connection:visible")
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        page.wait_for_selector("#connection", state="hidden")
+        page.wait_for_selector("figcaption .file")
+        assert answered(review) == 1
+        answer_by_keyboard(page, truth[shown(page)])
+        wait_until(lambda: answered(review) == 2)
+        context.close()
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (820, 1180), (1600, 900)])
@@ -278,6 +342,7 @@ def test_nothing_hangs_over_the_edge_on_phone_tablet_and_desktop(open_page, widt
         page.click(f"nav [data-view={view}]")
         page.wait_for_selector("main h2")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert page.evaluate("document.querySelector('#class-list').getBoundingClientRect().top < window.innerHeight")
 
 
 def test_names_of_files_are_text(open_page, review):
@@ -311,7 +376,8 @@ CONTRAST = """() => {
   const ground = (one) => { for (let at = one; at; at = at.parentElement) {
     const c = numbers(getComputedStyle(at).backgroundColor);
     if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
-  return [...document.querySelectorAll('button, p, h1, h2, label, .count, figcaption span, kbd')].filter((one) =>
+  const texts = 'button, select, p, h1, h2, label, .count, .text, figcaption span, kbd';
+  return [...document.querySelectorAll(texts)].filter((one) =>
     one.offsetParent !== null && one.textContent.trim() && !one.disabled).map((one) => {
     const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
     return [one.textContent.trim().slice(0, 30), (a + 0.05) / (b + 0.05)]; }).filter(([, ratio]) => ratio < 4.5);

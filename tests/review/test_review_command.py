@@ -30,6 +30,19 @@ def test_a_folder_without_pictures_is_refused(shell, tmp_path):
     assert "no pictures" in shell.fails("review", "empty")
 
 
+@pytest.mark.parametrize("features", ["nonsense", "scratch", "missing.onnx"])
+def test_a_network_that_cannot_be_loaded_is_refused_before_anything_is_served(shell, tmp_path, features):
+    make_photos(tmp_path / "photos", 3)
+    assert features in shell.fails("review", "photos", "--features", features)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_other_machines_are_let_in_only_by_a_flag_that_says_so(shell, tmp_path):
+    make_photos(tmp_path / "photos", 3)
+    assert "--public" in shell.fails("review", "photos", "--host", "0.0.0.0")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_port_that_is_taken_is_refused(shell, tmp_path):
     make_photos(tmp_path / "photos", 3)
     with socket.socket() as other:

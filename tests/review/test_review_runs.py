@@ -1,7 +1,7 @@
 """The run folder of a review: what the other commands make of it, and how it is continued."""
 
 import csv
-import json
+from dataclasses import replace
 
 import pytest
 from references_cli import Shell
@@ -11,8 +11,9 @@ from laplacenet.models.features import installed_lite
 from laplacenet.review.opening import Source, features_of, settings_of
 from laplacenet.review.opening import open_session as open_run
 from laplacenet.review.outputs import write_outputs
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, RunFolder
 from laplacenet.runtime.run_folder import ANSWERS
+from laplacenet.runtime.settings import to_json
 
 needs_lite = pytest.mark.skipif(not installed_lite(), reason="no pretrained weights are installed")
 
@@ -38,6 +39,13 @@ def answers_of(tmp_path, truth, n):
     return session.photos[n].name
 
 
+def look_by(run, features, *, weights=None):
+    """As if this network had looked at the pictures."""
+    settings = settings_of(run)
+    collection = replace(settings.collection, features=features, weights=weights)
+    RunFolder.open(run).write_experiment(to_json(replace(settings, collection=collection)))
+
+
 def labels_in(run):
     with (run / "labels.csv").open() as file:
         return {line["path"]: line["label"] for line in csv.DictReader(file)}
@@ -48,15 +56,13 @@ def labels_in(run):
 def test_every_command_works_on_the_run_of_a_review(shell, tmp_path, truth):
     with open_run(Source(tmp_path / "photos", tmp_path / "run"), color_embedder):
         pass  # the folder is made
-    settings = json.loads((tmp_path / "run" / "experiment.json").read_text())
-    settings["collection"]["features"] = "lite0"
-    (tmp_path / "run" / "experiment.json").write_text(json.dumps(settings))
+    look_by(tmp_path / "run", "lite0")
     outsider = answers_of(tmp_path, truth, 12)
     assert "label --resume" in shell.fails("next", "run")
     more = tmp_path / "more.csv"
     more.write_text("path,label\n" + "".join(f"{name},{truth[name]}\n" for name in list(truth)[14:17]))
 
-    shell.succeeds("label", "--resume", "run", "--labels", "more.csv").out
+    shell.succeeds("label", "--resume", "run", "--labels", "more.csv")
     labels = labels_in(tmp_path / "run")
     assert set(labels) == set(truth)
     assert labels[outsider] == "none"
@@ -118,9 +124,7 @@ def test_the_run_of_label_is_reviewed_with_the_labels_it_was_given(tmp_path, tru
 def test_the_network_of_the_run_is_taken_again(tmp_path, truth):
     with open_run(Source(tmp_path / "photos", tmp_path / "run"), color_embedder):
         pass
-    content = json.loads((tmp_path / "run" / "experiment.json").read_text())
-    content["collection"] |= {"features": "timm:resnet18", "weights": "weights.pt"}
-    (tmp_path / "run" / "experiment.json").write_text(json.dumps(content))
+    look_by(tmp_path / "run", "timm:resnet18", weights="weights.pt")
     source = Source(tmp_path / "run")
     assert settings_of(source.run).collection.features == "timm:resnet18"
     assert [str(word) for word in features_of(source, None, None)] == ["timm:resnet18", "weights.pt"]

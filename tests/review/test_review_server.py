@@ -11,7 +11,9 @@ import pytest
 from PIL import Image
 from references_review import jpeg, make_photos, origin, served, visitor
 
+from laplacenet.review.serve import Place, entrance_file
 from laplacenet.review.server import LARGEST_BODY
+from laplacenet.runtime import InputError
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,20 @@ def test_another_origin_is_refused(client, review, other):
     )
     assert client.get("/api/summary", headers=headers).status_code == 403
     assert client.get("/api/summary").json()["n"] == n
+
+
+def test_a_second_origin_does_not_hide_behind_the_first(client, review):
+    headers = [("origin", origin(review)), ("origin", "http://evil.example")]
+    with httpx.Client(base_url=origin(review), cookies=client.cookies, headers=headers) as other:
+        assert other.post("/api/undo", json={"by": "tab"}).status_code == 403
+
+
+def test_a_picture_that_is_named_many_times_is_one(client, review):
+    n = client.get("/api/summary").json()["n"]
+    assert post(client, "/api/answer", answer="none", pictures=[3] * 5000, via="search", seen=10**30).status_code == 200
+    entry = next(entry for entry in review.session.journal.entries if entry.n == n + 1)
+    assert (len(entry.content["pictures"]), entry.content["seen"]) == (1, n)
+    post(client, "/api/undo")
 
 
 def test_a_change_must_say_where_it_comes_from(review):
@@ -232,6 +248,9 @@ def test_undo_merge_search_and_similar_by_request(client):
     assert post(client, "/api/undo").status_code == 200
     assert post(client, "/api/classes", action="rename", **{"class": label}, name="one to stay").status_code == 400
     assert client.get("/api/search", params={"text": "SIDEWAYS"}).json()["total"] == 1
+    later = client.get("/api/search", params={"text": "photo", "offset": 28}).json()
+    assert (later["total"], len(later["pictures"])) == (30, 2)
+    assert [one["number"] for one in post(client, "/api/tiles", numbers=[5, 2]).json()["pictures"]] == [5, 2]
     assert client.get("/api/similar/4").json()["pictures"][0]["number"] == 4
     assert post(client, "/api/next", mode="grid", holding=[]).status_code == 200
 
@@ -249,3 +268,23 @@ def test_small_answers_are_not_held_back(review):
 
 def test_only_loopback_is_served(review):
     assert review.socket.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "photos.example", "localhost.example"])
+def test_another_host_needs_a_word_more(host):
+    with pytest.raises(InputError, match="--public"):
+        Place(host)
+    assert Place(host, is_public=True).host == host
+    assert Place("localhost").host == "localhost"
+
+
+def test_the_address_is_the_same_after_a_restart_and_nobody_else_can_read_it(tmp_path):
+    make_photos(tmp_path / "photos", 4)
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        address = review.address
+        assert entrance_file(tmp_path / "run").stat().st_mode & 0o077 == 0
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        assert review.address == address
+    entrance_file(tmp_path / "run").write_text('{"token": "short", "port": 1}')
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        assert review.address != address

@@ -276,6 +276,10 @@ def test_a_wrong_answer_amid_many_right_ones_is_a_suspect(session, truth):
     give(session, wrong, "green")
     settled(session)
     assert wrong in views.suspects(session, session.live.current)
+    label = session.state.class_called("green")
+    tiles = views.class_tiles(session, label, order="suspects", offset=0)["pictures"]
+    others = next(tile["others"] for tile in tiles if tile["number"] == wrong)
+    assert session.state.classes[others] == "red"
 
 
 def test_deleted_and_changed_photos_are_marked(session, photos):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laplacenet.runtime import InputError, RunFolder, read_whole, require_apart, require_no_input
-from laplacenet.runtime.run_folder import RUN_FILES
+from laplacenet.runtime.run_folder import RUN_FILES, read_run_file
 
 CHECKPOINTS = ("checkpoint", "checkpoint.old", "checkpoint.new", "checkpoint.damaged")
 OURS = [
@@ -77,7 +77,7 @@ def test_overwriting_never_follows_a_link(tmp_path: Path, link: str) -> None:
     for name in ("manifest.json", "stage.json", "labels.csv"):
         (mine / name).write_text("theirs")
     run = RunFolder.create(tmp_path / "run")
-    run.write("experiment.json", {})
+    run.write_experiment({})
     (run.path / link).parent.mkdir(exist_ok=True)
     (run.path / link).symlink_to(mine / "labels.csv" if link.endswith(".csv") else mine)
     RunFolder.create(run.path, overwrite=True)
@@ -119,7 +119,7 @@ def test_a_file_that_is_an_input_or_part_of_a_run_is_not_written(tmp_path: Path)
     for name in ("labels.csv", "link.csv", "other-name.csv"):
         with pytest.raises(InputError, match="is one of the inputs"):
             require_no_input(tmp_path / name, [None, labels])
-    RunFolder.create(tmp_path / "run").write("experiment.json", {})
+    RunFolder.create(tmp_path / "run").write_experiment({})
     require_no_input(tmp_path / "run" / "next.csv", [])
     require_no_input(tmp_path / "run" / "model.onnx", [])
     with pytest.raises(InputError, match="belongs to the run"):
@@ -132,7 +132,11 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path,
     os.mkfifo(tmp_path / name)
     for work in (
         lambda: read_whole(tmp_path / name),
-        lambda: folder.append_epoch({"step": 1}) or folder.epochs() if name == "epochs.jsonl" else folder.read(name),
+        lambda: (
+            folder.append_epoch({"step": 1}) or folder.epochs()
+            if name == "epochs.jsonl"
+            else read_run_file(tmp_path / name)
+        ),
         lambda: folder.locked().__enter__() if name == ".lock" else read_whole(tmp_path / name),
     ):
         with pytest.raises(InputError, match="not a regular file"):

@@ -99,7 +99,7 @@ def test_what_is_said_of_hostile_names_is_one_line_that_no_terminal_obeys(text: 
 def test_a_run_folder_is_never_overwritten_unless_told_to(tmp_path: Path) -> None:
     path = tmp_path / "run"
     folder = RunFolder.create(path)
-    folder.write("experiment.json", {})
+    folder.write_experiment({})
     with pytest.raises(InputError, match="exists already; choose another --out"):
         RunFolder.create(path)
     assert folder.has("experiment.json")

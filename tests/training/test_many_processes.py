@@ -1,6 +1,12 @@
 """Several processes on one run, against one process: the same numbers, labels, errors and ends."""
 
+import contextlib
+import os
+import random
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +33,8 @@ def computed_by(n: int, folder: Path, n_steps: int = shared.STEPS) -> list[dict[
     """The results of every process of n."""
     script = str(Path(shared.__file__).resolve())
     processes = shared.start_processes(n, [script, str(folder), str(n_steps)], folder=folder)
-    for process in processes:
-        _, errors = process.communicate(timeout=DEADLINE_S)
-        assert process.returncode == 0, errors
+    for code, _, errors in finished(processes):
+        assert code == 0, errors
     return [torch.load(folder / f"results-{n}-{rank}.pt") for rank in range(n)]
 
 
@@ -93,6 +98,13 @@ def test_pseudo_labels_are_identical(by_two: list[dict[str, Any]]) -> None:
     expected = shared.pseudo_labels()
     assert len(torch.unique(expected)) == 3
     assert all(torch.equal(expected, results["labels"]) for results in by_two)
+
+
+def test_a_shared_search_finds_the_neighbors_and_labels_of_one_process(by_two: list[dict[str, Any]]) -> None:
+    expected = shared.searched()
+    for results in by_two:
+        assert farthest(expected, results["searched"]) < 1e-5
+        assert torch.equal(expected["labels"], results["searched"]["labels"])
 
 
 def test_batch_norm_by_the_statistics_of_all(by_two: list[dict[str, Any]]) -> None:
@@ -171,3 +183,45 @@ def test_the_first_process_alone_writes_and_speaks(tmp_path: Path) -> None:
     folder = RunFolder.open(tmp_path / "run")
     assert read_outcome(folder).steps == 4
     assert folder.read_sealed("provenance.json")["processes"] == 2
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that torchrun has started."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in children if b"laplacenet" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    except OSError:
+        return []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are found in /proc")
+@pytest.mark.parametrize("number", range(20), ids="kill-{:02}".format)
+def test_a_process_killed_at_a_random_moment_ends_the_run_within_45_s_and_it_goes_on(
+    number: int, tmp_path: Path
+) -> None:
+    """Shard it with `-k "kill-00 or kill-01"`."""
+    draw = random.Random(number)
+    write_bars(tmp_path / "bars.npz")
+    command = f"{TRAIN} --checkpoint-every 1".replace("train.steps=4", "train.steps=2000")
+    launcher = shared.start_torchrun(2, command.split(), folder=tmp_path)
+    try:
+        while len(workers := workers_of(launcher.pid)) < 2 and launcher.poll() is None:
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0, 25))
+        with contextlib.suppress(ProcessLookupError, IndexError):
+            os.kill(draw.choice(workers_of(launcher.pid) or workers), signal.SIGKILL)
+        launcher.wait(timeout=45)
+    finally:
+        launcher.kill()
+    folder = tmp_path / "run"
+    if (folder / "experiment.json").exists() and not (folder / "final.json").exists():
+        resumed = subprocess.run(
+            [sys.executable, "-m", "laplacenet", "train", "--resume", str(folder), "--for", "20s"],
+            env=shared.environment(),
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert resumed.returncode in (0, 3), resumed.stderr

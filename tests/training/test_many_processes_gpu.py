@@ -1,12 +1,21 @@
-"""On a GPU: a step that reduces through NCCL inside its captured graph, with one process, is the step without it."""
+"""On a GPU: one process that reduces through NCCL inside its captured step, and two that share the GPU through gloo."""
 
 import socket
+import statistics
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import references_processes as shared
+import references_processes_gpu as on_gpu
 import torch
+from torch import Tensor
 
+from laplacenet.experiments.benchmark.clock import intervals_ms
+from laplacenet.experiments.benchmark.our_steps import OurSteps
+from laplacenet.experiments.benchmark.settings import CIFAR100_13_CNN
+from laplacenet.experiments.benchmark.synthetic import random_images
 from laplacenet.models import build_model
 from laplacenet.runtime import end_group, start_group
 from laplacenet.training import Execution, Run
@@ -49,3 +58,55 @@ def test_nccl_with_one_process_changes_no_loss(one_process: None, captures: bool
     expected = losses(captures=captures)
     assert start_group(torch.device("cuda"), reduces_alone=True).reduces
     assert losses(captures=captures) == pytest.approx(expected, rel=TOLERANCE)
+
+
+def test_nccl_with_one_process_makes_a_step_at_most_two_percent_slower(one_process: None) -> None:
+    execution, images, n_steps = Execution(torch.device("cuda")), random_images(5_000, 32), 64
+    without = OurSteps(CIFAR100_13_CNN, images, execution)
+    intervals_ms(without.round(0, n_steps), execution.device)  # captured before there is a group
+    start_group(torch.device("cuda"), reduces_alone=True)
+    through_nccl = OurSteps(CIFAR100_13_CNN, images, execution)
+    intervals_ms(through_nccl.round(0, n_steps), execution.device)
+    taken: dict[str, list[float]] = {"without": [], "through NCCL": []}
+    for index in range(1, 5):
+        taken["without"] += intervals_ms(without.round(index, n_steps), execution.device)
+        taken["through NCCL"] += intervals_ms(through_nccl.round(index, n_steps), execution.device)
+    medians = {name: statistics.median(some) for name, some in taken.items()}
+    assert medians["through NCCL"] <= 1.02 * medians["without"], medians
+
+
+@pytest.fixture(scope="module")
+def by_two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("two-on-a-gpu")
+    processes = shared.start_processes(2, [str(Path(on_gpu.__file__).resolve()), str(folder)], folder=folder)
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(folder / f"results-{rank}.pt") for rank in range(2)]
+
+
+def farthest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """The largest difference of any tensor, relative to its largest entry."""
+    assert one.keys() == other.keys()
+    return max(
+        float((one[name] - other[name]).abs().max() / one[name].abs().max().clamp(min=1e-30))
+        for name in one
+        if one[name].is_floating_point()
+    )
+
+
+@pytest.mark.parametrize("kind", ["norm", "pooled"])
+def test_the_fused_normalization_of_two_processes_is_that_of_one(by_two: list[dict[str, Any]], kind: str) -> None:
+    expected = on_gpu.fused_norm(pool=kind == "pooled")
+    for results in by_two:
+        assert farthest(expected, results[kind]) < 1e-4
+
+
+def test_a_step_of_two_processes_on_one_gpu_has_the_gradients_of_one(by_two: list[dict[str, Any]]) -> None:
+    expected = on_gpu.gradients()
+    for results in by_two:
+        assert farthest(expected, results["gradients"]) < TOLERANCE

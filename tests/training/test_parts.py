@@ -111,6 +111,26 @@ def test_the_learning_rate_is_half_a_cosine_that_reaches_zero_just_behind_the_en
     assert np.array_equal(learning_rates(config, 1000, 10), rates[1000:1010])
 
 
+def test_fixmatchs_rate_ends_at_a_fifth() -> None:
+    rates = learning_rates(TrainConfig(steps=1000, lr=0.03, schedule="cosine-7/16"), 0, 1000)
+    assert rates[0] == pytest.approx(0.03)
+    assert rates[400] == pytest.approx(0.03 * math.cos(7 * math.pi * 0.4 / 16))
+    assert rates[-1] == pytest.approx(0.03 * 0.195, rel=0.02)
+
+
+def test_a_rate_that_rises_and_falls_is_whole_between() -> None:
+    """Laine and Aila: exp(−5(1 − t/80)²) for 80 of 300 epochs, exp(−(t/2)²/50) in the t-th of the last 50."""
+    rates = learning_rates(TrainConfig(steps=300, lr=0.003, schedule="rise-and-fall"), 0, 300)
+    assert rates[40] == pytest.approx(0.003 * math.exp(-5 * 0.25))
+    assert rates[80:251] == pytest.approx(np.full(171, 0.003))
+    assert rates[290] == pytest.approx(0.003 * math.exp(-((40 / 2) ** 2) / 50))
+
+
+def test_a_rate_drops_twice() -> None:
+    rates = learning_rates(TrainConfig(steps=400, lr=0.1, schedule="two-drops"), 0, 400)
+    assert [float(rates[step]) for step in (249, 250, 349, 350)] == pytest.approx([0.1, 0.01, 0.01, 0.001])
+
+
 @pytest.mark.parametrize(
     ("steps", "n_labeled", "expected"),
     [(250_000, 4000, 4000), (250_000, 40, 100), (1000, 4000, 200), (250_000, 10_000, 10_000)],
@@ -132,7 +152,7 @@ def test_the_supervised_start_is_a_hundred_passes_but_at_most_a_fifth(
         ("momentum", 1.0, r"it must lie in \[0, 1\)"),
         ("lr", float("nan"), "must lie between 0 and"),
         ("optimizer", "adagrad", "choose one of sgd, adamw"),
-        ("schedule", "steps", "choose one of cosine, linear, constant"),
+        ("schedule", "steps", "choose one of cosine, cosine-7/16, rise-and-fall, two-drops, linear, constant"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(field: str, value: object, said: str) -> None:

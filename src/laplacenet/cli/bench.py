@@ -14,12 +14,16 @@ def bench(
         str | None,
         typer.Option(
             metavar="SECTIONS",
-            help="Some of steps,views,labels,propagation,search,graph,stream,epochs,methods,loop.  [default: all]",
+            help="Some of steps,views,labels,propagation,search,graph,stream,epochs,methods,loop,scale."
+            "  [default: all but scale]",
         ),
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(metavar="N,N,…", help="Points in the graphs.  [default: 10000,100000,1000000]"),
+        typer.Option(
+            metavar="N,N,…",
+            help="Points in the graphs.  [default: 10000,100000,1000000; scale: 10000000, on a CPU 3000000]",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the record.")] = Path("results/bench"),
     device: Device = "auto",
@@ -37,6 +41,7 @@ def bench(
       laplacenet bench --quick
       laplacenet bench --only graph --sizes 10000,100000
       laplacenet bench --only methods,loop
+      laplacenet bench --only scale --sizes 10000000
     """
     from laplacenet.cli.measuring import chosen_settings, measure, show
     from laplacenet.runtime import choose_device

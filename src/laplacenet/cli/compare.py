@@ -15,6 +15,7 @@ from laplacenet.cli.options import (
     Preset,
     Settings,
     duration_of,
+    options_as,
 )
 from laplacenet.cli.train import Data, Labels
 
@@ -91,28 +92,15 @@ def compare(
         --tune 1m --rates 0.01,0.03,0.1 --held-out 400 --for 5m --seeds 2 --limit 25m
       laplacenet compare digits --methods uda,fixmatch --steps 600 --set uda:method.temperature=0.5
     """
+    asked = locals()
     from laplacenet.cli.choices import chosen_experiment, in_folder
     from laplacenet.cli.comparing import Request, chosen_comparison, work_through
     from laplacenet.experiments.compare import Workbench
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
-    from laplacenet.training.methods.presets import METHOD_PRESETS
 
     base = in_folder(chosen_experiment(data, preset, labels=labels, split_key=None, model=model, seed=None), data_dir)
-    request = Request(
-        methods=methods,
-        for_s=run_time,
-        steps=steps,
-        n_seeds=seeds,
-        tune_s=tune,
-        rates=rates,
-        held_out=held_out,
-        finalists=finalists,
-        settings=tuple(settings or ()),
-        split_key=split_key,
-        preset=preset if preset in METHOD_PRESETS else None,
-    )
+    comparison = chosen_comparison(base, options_as(Request, asked))
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
-    folder = out or Path("runs") / f"compare-{base.name}"
-    bench = Workbench(chosen_comparison(base, request), folder, execution)
+    bench = Workbench(comparison, out or Path("runs") / f"compare-{base.name}", execution)
     work_through(bench, limit_s=limit, record=record, download=download)

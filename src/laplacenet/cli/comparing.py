@@ -1,6 +1,7 @@
 """What `laplacenet compare` does: from its options to a comparison, and one run after another in the time there is."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Work
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import InputError, RunFolder, provenance, write_json, write_whole
 from laplacenet.training import METHODS
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
 TIME_IS_UP = 3  # the exit code: resumable
@@ -23,26 +25,26 @@ TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
 @dataclass(frozen=True)
 class Request:
-    """The options that say what is compared."""
+    """The options that say what is compared; times are in seconds."""
 
     methods: str
-    for_s: float | None
+    run_time: float | None
     steps: int | None
-    n_seeds: int
-    tune_s: float | None
+    seeds: int
+    tune: float | None
     rates: str | None
     held_out: int | None
     finalists: int | None
-    settings: tuple[str, ...]
+    settings: Sequence[str] | None
     split_key: str | None
     preset: str | None
 
 
 def chosen_comparison(base: Experiment, request: Request) -> Comparison:
-    if (request.for_s is None) == (request.steps is None):
+    if (request.run_time is None) == (request.steps is None):
         raise InputError("give either --for TIME or --steps N: equal minutes or equal steps")
-    if request.n_seeds < 1:
-        raise InputError(f"--seeds {request.n_seeds}: give at least one")
+    if request.seeds < 1:
+        raise InputError(f"--seeds {request.seeds}: give at least one")
     if request.split_key is not None and base.data.split_file is None:
         raise InputError(f"--split-key {request.split_key} names an entry of a split file; give the file with --labels")
     if request.steps is not None:
@@ -50,13 +52,13 @@ def chosen_comparison(base: Experiment, request: Request) -> Comparison:
     return Comparison(
         base=base,
         methods=chosen_methods(request.methods),
-        for_s=request.for_s,
-        seeds=tuple(range(base.seed, base.seed + request.n_seeds)),
+        for_s=request.run_time,
+        seeds=tuple(range(base.seed, base.seed + request.seeds)),
         tuning=chosen_tuning(request),
         finalists=request.finalists,
-        settings=request.settings,
+        settings=tuple(request.settings or ()),
         split_key=request.split_key,
-        preset=request.preset,
+        preset=request.preset if request.preset in METHOD_PRESETS else None,
     )
 
 
@@ -65,9 +67,9 @@ def chosen_methods(text: str) -> tuple[str, ...]:
 
 
 def chosen_tuning(request: Request) -> Tuning | None:
-    parts = {"--tune": request.tune_s, "--rates": request.rates, "--held-out": request.held_out}
+    parts = {"--tune": request.tune, "--rates": request.rates, "--held-out": request.held_out}
     missing = [option for option, value in parts.items() if value is None]
-    if request.tune_s is None or request.rates is None or request.held_out is None:
+    if request.tune is None or request.rates is None or request.held_out is None:
         if len(missing) < len(parts):
             raise InputError(f"tuning needs --tune, --rates and --held-out; {' and '.join(missing)} not given")
         return None
@@ -75,7 +77,7 @@ def chosen_tuning(request: Request) -> Tuning | None:
         rates = tuple(float(rate) for rate in request.rates.split(","))
     except ValueError as error:
         raise InputError(f"--rates {request.rates}: give numbers, such as 0.01,0.03,0.1") from error
-    return Tuning(request.tune_s, rates, request.held_out)
+    return Tuning(request.tune, rates, request.held_out)
 
 
 def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:

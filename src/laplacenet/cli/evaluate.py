@@ -40,10 +40,9 @@ def evaluate(
       laplacenet evaluate runs/photos-labels --truth truth.csv
     """
     from laplacenet.runtime import InputError, RunFolder
-    from laplacenet.runtime.run_folder import EXPERIMENT
 
-    content = RunFolder.open(run).read(EXPERIMENT)
-    if isinstance(content, dict) and "kind" in content:  # experiments have none
+    content = RunFolder.open(run).read_experiment()
+    if "kind" in content:  # experiments have none
         lines = labeling_lines(run, truth)
     elif truth is not None:
         raise InputError(f"--truth {truth}: judges a run of label; {run} is one of train, whose data set has its own")

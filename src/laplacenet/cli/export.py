@@ -34,7 +34,7 @@ def export(
     """
     from laplacenet.labeling.embeddings import holds_graph_model
     from laplacenet.labeling.feature_model import feature_network, holds_feature_model
-    from laplacenet.models import load_model
+    from laplacenet.labeling.joined_model import load_any_network
     from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder
 
@@ -47,7 +47,7 @@ def export(
         raise InputError(f"--out {out}: cannot be written (there is no folder {out.parent})")
     if holds_graph_model(path):
         raise InputError(f"{run}: labeled embeddings by a graph; there is no network to export, use laplacenet predict")
-    network, description = feature_network(path) if holds_feature_model(path) else load_model(path)
+    network, description = feature_network(path) if holds_feature_model(path) else load_any_network(path)
     difference = export_model(network, description, out, form=form)
     shape = "×".join(map(str, description.input_shape))
     typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")

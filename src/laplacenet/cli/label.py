@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from laplacenet.cli.options import (
     existing,
     existing_run,
     refuse_beside_resume,
+    typed_options,
 )
 from laplacenet.cli.output import say
 
@@ -43,7 +44,8 @@ Time = Annotated[
         "--for",
         metavar="TIME",
         parser=duration_of("--for"),
-        help="Time limit, such as 90s, 4m or 2h.  [default: 4m for pictures; with --resume that of the run]",
+        help="Time limit, such as 90s, 4m or 2h. Time that pretrained features leave goes into training."
+        "  [default: 4m where a network is trained; with --resume that of the run]",
     ),
 ]
 Test = Annotated[
@@ -63,21 +65,20 @@ MergeClasses = Annotated[
     typer.Option("--merge-classes", help="Make one class of names that differ only in case, spaces or accents."),
 ]
 Size = Annotated[int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")]
-NoFlip = Annotated[bool, typer.Option("--no-flip", help="Do not mirror pictures: a mirror image may be another class.")]
+Flip = Annotated[
+    bool, typer.Option("--flip/--no-flip", help="Mirror pictures or not: a mirror image may be another class.")
+]
 Steps = Annotated[
     int | None, typer.Option(help="Training steps of the first network.  [default: as many as fit into the time]")
 ]
-Batch = Annotated[int | None, typer.Option(help="Pictures per training step.")]
+BatchSize = Annotated[int | None, typer.Option("--batch", help="Pictures per training step.")]
 Prior = Annotated[
-    str | None,
-    typer.Option(
-        metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are expected to be.  [default: shrunk]"
-    ),
+    str, typer.Option(metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are expected to be.")
 ]
-NoSuspects = Annotated[
-    bool, typer.Option("--no-suspects", help="Do not look for wrong labels among those given with pictures.")
+Suspects = Annotated[
+    bool, typer.Option("--suspects/--no-suspects", help="Look for wrong labels among those given with pictures.")
 ]
-Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
+Seed = Annotated[int, typer.Option(help="The random seed.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the labeling in this run folder.")]
 
@@ -93,13 +94,13 @@ def label(
     merge_classes: MergeClasses = False,
     size: Size = None,
     model: Model = None,
-    no_flip: NoFlip = False,
+    flip: Flip = True,
     steps: Steps = None,
-    batch: Batch = None,
-    prior: Prior = None,
-    no_suspects: NoSuspects = False,
+    batch_size: BatchSize = None,
+    prior: Prior = "shrunk",
+    suspects: Suspects = True,
     settings: Settings = None,
-    seed: Seed = None,
+    seed: Seed = 0,
     strict: Strict = False,
     overwrite: Overwrite = False,
     resume: Resume = None,
@@ -118,44 +119,25 @@ def label(
       laplacenet label photos/ --labels labels.csv --labels more.csv --for 15m --no-flip
       laplacenet label embeddings.npz --labels labels.npy --out runs/mine
     """
-    from laplacenet import api
+    asked = locals()
+    if resume is not None:
+        more = ["labels"] if is_review(resume) else []  # answers in files join the others
+        refuse_beside_resume(typed_options(label, asked), "time_limit", "checkpoint_every", "device", *more)
+    label_and_say(asked)
+
+
+def is_review(run: Path) -> bool:
     from laplacenet.runtime.run_folder import ANSWERS
 
-    if resume is not None:
-        is_review = (resume / ANSWERS).is_file()  # answers in files join the others
-        fresh: dict[str, object] = {"pictures": pictures, "--labels": None if is_review else labels}
-        fresh |= {"--out": out, "--test": test}
-        fresh |= {"--size": size, "--model": model, "--no-flip": no_flip, "--steps": steps, "--batch": batch}
-        fresh |= {"--features": None if features == "auto" else features, "--weights": weights}
-        fresh |= {"--merge-classes": merge_classes}
-        fresh |= {"--prior": prior, "--no-suspects": no_suspects, "--set": settings, "--seed": seed}
-        refuse_beside_resume(fresh | {"--strict": strict, "--overwrite": overwrite})
+    return (run / ANSWERS).is_file()
+
+
+def label_and_say(asked: dict[str, Any]) -> None:
+    """`asked` are arguments of `laplacenet.label`, which does the work."""
+    from laplacenet import api
+
     try:
-        run = api.label(
-            pictures,
-            labels,
-            out=out,
-            time_limit=time_limit,
-            test=test,
-            features=features,
-            weights=weights,
-            merge_classes=merge_classes,
-            size=size,
-            model=model,
-            flip=not no_flip,
-            steps=steps,
-            batch_size=batch,
-            prior=prior or "shrunk",
-            suspects=not no_suspects,
-            settings=settings or (),
-            seed=seed or 0,
-            strict=strict,
-            overwrite=overwrite,
-            device=device,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            progress=terminal_progress,
-        )
+        run = api.label(**asked, progress=terminal_progress)
     except api.Interrupted as error:
         end(error.run, exit_code=error.exit_code)
     else:

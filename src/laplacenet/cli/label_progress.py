@@ -15,6 +15,7 @@ from laplacenet.runtime import Monitor
 TITLES = {
     "estimate": "training, some labels held out",
     "suspects": "looking for wrong labels",
+    "fold": "training beside the features, some labels held out",
     "final": "training on all labels",
     "vote": "training another network to vote",
 }

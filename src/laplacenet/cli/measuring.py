@@ -34,7 +34,7 @@ def chosen_settings(execution: Execution, *, quick: bool, only: str | None, size
             graph_sizes = tuple(int(size) for size in sizes.split(","))
         except ValueError as error:
             raise InputError(f"--sizes {sizes}: give whole numbers, such as 10000,100000") from error
-        settings = dataclasses.replace(settings, graph_sizes=graph_sizes)
+        settings = dataclasses.replace(settings, graph_sizes=graph_sizes, scale_sizes=graph_sizes)
     return settings
 
 
@@ -42,8 +42,10 @@ def measure(settings: BenchSettings, execution: Execution, folder: Path) -> tupl
     """One measurement after another, each said when it begins and written when it ends."""
     record = empty_record(settings, execution.device)
     write_bench_record(record, folder)  # a folder that cannot be written to is refused before the work
-    every, began_at = measurements(settings, execution), time.perf_counter()
-    with Display(Console(stderr=True), "measuring", n=len(every)) as display:
+    began_at = time.perf_counter()
+    n = len(measurements(settings, execution))
+    with Display(Console(stderr=True), "measuring", n=n) as display:
+        every = measurements(settings, execution, report=lambda stage: display.update(state=stage, is_notable=True))
         for number, measurement in enumerate(every):
             display.update(state=measurement.name, n_done=number, is_notable=True)
             result = take_measurement(measurement, execution)

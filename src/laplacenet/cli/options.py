@@ -1,16 +1,32 @@
 """Options that several commands share, and what is checked of them before torch is imported."""
 
+import inspect
 import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.models import ArgumentInfo
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
+# These names are known before torch is; the tests compare them with those that the rooms below know.
+MODELS = (
+    *("13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18", "resnet-50", "small-cnn", "patch-cnn", "mlp"),
+    *("lite0", "lite1", "lite2"),
+)
+PRESETS = (
+    *("digits", "cifar10", "cifar100", "mini-imagenet", "two-moons", "pictures", "fast"),
+    *("original", "equal"),
+)
 
 
 def existing(given: Given) -> Given:
@@ -59,6 +75,19 @@ def data_or_path(given: str | None) -> str | None:
     return given
 
 
+def one_of(names: Sequence[str], *, what: str) -> Callable[[str | None], str | None]:
+    """A callback: one of these names, if any."""
+
+    def require_known(given: str | None) -> str | None:
+        from laplacenet.runtime import InputError
+
+        if given is not None and given not in names:
+            raise InputError(f"unknown {what} {given!r}; choose one of {', '.join(names)}")
+        return given
+
+    return require_known
+
+
 def known_device(given: str) -> str:
     """A callback: whether the device exists is known later."""
     from laplacenet.runtime import InputError
@@ -79,9 +108,8 @@ Device = Annotated[str, typer.Option(callback=known_device, help="Where to compu
 Model = Annotated[
     str | None,
     typer.Option(
-        help="The network: 13-cnn, wrn-28-2, wrn-28-8, resnet-18, resnet-50, small-cnn, patch-cnn, mlp,"
-        " or EfficientNet-Lite: lite0, lite1, lite2."
-        "  [default: one that suits the data]"
+        callback=one_of(MODELS, what="model"),
+        help=f"The network: {', '.join(MODELS)}.  [default: one that suits the data]",
     ),
 ]
 DataDir = Annotated[
@@ -99,8 +127,8 @@ Preset = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Lay other defaults over those of the data:"
-        " digits, cifar10, cifar100, mini-imagenet, two-moons, pictures or fast;"
+        callback=one_of(PRESETS, what="preset"),
+        help=f"Lay other defaults over those of the data: {', '.join(PRESETS[:-2])};"
         " original (the method's own paper) or equal (the protocol of LaplaceNet's Table IV).",
     ),
 ]
@@ -127,10 +155,35 @@ CheckpointEvery = Annotated[
 ]
 
 
-def refuse_beside_resume(settings: dict[str, object]) -> None:
-    """Refuse settings of a fresh run by name: a resumed one would pass over them. None and False are not given."""
+def options_as(kind: type[Options], asked: dict[str, Any]) -> Options:
+    """A command's arguments as a dataclass whose fields have their names; `asked` are the command's locals."""
+    return kind(**{field.name: asked[field.name] for field in fields(kind)})
+
+
+def typed_options(command: Callable[..., None], asked: dict[str, Any]) -> dict[str, str]:
+    """Arguments that differ from their defaults: their names, and how the command line writes them."""
+    parameters = inspect.signature(command).parameters
+    return {
+        name: written(name, parameter.annotation)
+        for name, parameter in parameters.items()
+        if asked[name] != parameter.default
+    }
+
+
+def written(name: str, annotation: Any) -> str:
+    """`--no-flip` for an argument `flip` that was declared as `--flip/--no-flip`."""
+    (info,) = annotation.__metadata__
+    if isinstance(info, ArgumentInfo):
+        return name
+    # the first declaration stands where a default would, if there were no Annotated
+    declared = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
+    return declared[0].rpartition("/")[2] if declared else f"--{name.replace('_', '-')}"
+
+
+def refuse_beside_resume(typed: dict[str, str], *allowed: str) -> None:
+    """Refuse options of a fresh run by name, all but these: a resumed one would pass over them."""
     from laplacenet.runtime import InputError
 
-    given = [name for name, value in settings.items() if value is not None and value is not False]
-    if given:
-        raise InputError(f"--resume takes all settings from its run folder; leave out {', '.join(given)}")
+    refused = [option for name, option in typed.items() if name not in ("resume", *allowed)]
+    if refused:
+        raise InputError(f"--resume takes all settings from its run folder; leave out {', '.join(refused)}")

@@ -73,8 +73,8 @@ def loaded_judge(
     """The run's network, its head over a pretrained one or, where it labeled embeddings, its graph."""
     from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
+    from laplacenet.labeling.joined_model import load_any_network
     from laplacenet.labeling.predictions import predictions
-    from laplacenet.models import load_model
 
     if holds_graph_model(run):
         model = load_graph_model(run)
@@ -82,7 +82,7 @@ def loaded_judge(
     if holds_feature_model(run):
         head = load_feature_model(run)
         return lambda sources, monitor: feature_predictions(head, sources, device=device, monitor=monitor)
-    network, description = load_model(run)
+    network, description = load_any_network(run)
     network = network.to(device)
     return lambda sources, monitor: predictions(network, description, sources, monitor=monitor)
 

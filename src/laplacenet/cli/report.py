@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import written_run
+from laplacenet.cli.options import existing, written_run
 
 
 def report(
     run: Annotated[
-        Path | None, typer.Argument(help="The folder of a run; or one that holds records, as --results.")
+        Path | None,
+        typer.Argument(callback=existing, help="The folder of a run; or one that holds records, as --results."),
     ] = None,
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),

@@ -5,26 +5,69 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import CheckpointEvery, Compile, DataDir, Device, Preset, Settings, TimeLimit
+from laplacenet.cli.options import (
+    CheckpointEvery,
+    Compile,
+    DataDir,
+    Device,
+    Preset,
+    Settings,
+    TimeLimit,
+    one_of,
+    options_as,
+    typed_options,
+)
 
-Name = Annotated[str | None, typer.Argument(help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.")]
+
+def known_splits(given: str) -> str:
+    """A callback."""
+    parse_splits(given)
+    return given
+
+
+def parse_splits(text: str) -> list[int]:
+    """`0`, `0-4` or `0,2,3`."""
+    from laplacenet.runtime import InputError
+
+    splits: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise InputError(f"--splits {text}: give numbers such as 0, 0-4 or 0,2,3")
+        splits += range(int(first), int(last if dash else first) + 1)
+    if not splits:
+        raise InputError(f"--splits {text}: no split is named; give numbers such as 0, 0-4 or 0,2,3")
+    return list(dict.fromkeys(splits))
+
+
+RECIPES = (
+    *("figure-2", "table-3", "table-4", "table-5", "table-6", "table-7", "table-8", "table-9"),
+    *("figure-3", "figure-4", "class-weighting", "few-labels", "all"),
+)
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        callback=one_of(RECIPES, what="table or figure"),
+        help="table-3 to table-9, figure-2 to figure-4, class-weighting, few-labels, or all.",
+    ),
+]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]
 Column = Annotated[str | None, typer.Option(help="One column only, such as cifar100/4000.")]
 Row = Annotated[str | None, typer.Option(help="One row only, such as LaplaceNet.")]
-Splits = Annotated[str, typer.Option(help="Which label splits: 0, 0-4 or 0,2,3.")]
+Splits = Annotated[str, typer.Option(callback=known_splits, help="Which label splits: 0, 0-4 or 0,2,3.")]
 Steps = Annotated[
     int | None, typer.Option(help="A shorter schedule in place of the paper's 250 000 steps; recorded as such.")
 ]
-SplitFile = Annotated[
+SplitFiles = Annotated[
     list[str] | None,
     typer.Option(
+        "--split-file",
         metavar="[DATASET=]FILE",
         help="Published splits (.npz with keys such as 4000/00); may be repeated. Without it splits are drawn.",
     ),
 ]
 Runs = Annotated[Path, typer.Option(help="Where run folders go.")]
 Results = Annotated[Path, typer.Option(help="Where records go.")]
-RUNS = Path("runs")
 
 
 def reproduce(
@@ -35,12 +78,12 @@ def reproduce(
     splits: Splits = "0",
     steps: Steps = None,
     data_dir: DataDir = None,
-    split_file: SplitFile = None,
+    split_files: SplitFiles = None,
     preset: Preset = None,
     settings: Settings = None,
     time_limit: TimeLimit = None,
     checkpoint_every: CheckpointEvery = 60.0,
-    runs: Runs = RUNS,
+    runs: Runs = Path("runs"),
     results: Results = Path("results"),
     device: Device = "auto",
     compile_loss: Compile = False,
@@ -59,46 +102,12 @@ def reproduce(
       laplacenet reproduce figure-3 --steps 25000 --for 9m
       laplacenet reproduce all --for 25m --split-file cifar10=FILE --split-file cifar100=FILE
     """
-    from laplacenet.cli.figure_two import reproduce_figure_two
-    from laplacenet.cli.reproduction import (
-        FIGURE_2,
-        Request,
-        list_request,
-        parse_splits,
-        refuse_unused,
-        work_through,
-    )
-    from laplacenet.runtime import InputError, choose_device, read_launch, start_group
-    from laplacenet.training import Execution
+    asked = locals()
+    from laplacenet.cli.reproduction import Request, list_request, make, refuse_unused
 
-    options: dict[str, object] = {"--column": column, "--row": row, "--steps": steps, "--data-dir": data_dir}
-    options |= {"--split-file": split_file, "--preset": preset, "--set": settings, "--for": time_limit}
-    options |= {"--splits": splits != "0", "--checkpoint-every": checkpoint_every != 60.0, "--runs": runs != RUNS}
-    options |= {"--device": device != "auto", "--compile": compile_loss}
-    refuse_unused(name, [option for option, value in options.items() if value])
-    request = Request(
-        name=name,
-        column=column,
-        row=row,
-        splits=splits,
-        steps=steps,
-        preset=preset,
-        settings=tuple(settings or ()),
-        data_dir=data_dir,
-        split_files=tuple(split_file or ()),
-        runs=runs,
-        results=results,
-    )
-    if read_launch().size > 1 and (show or name == FIGURE_2):
-        raise InputError("--list and figure-2 take one process; leave out torchrun")
+    refuse_unused(name, typed_options(reproduce, asked).values())
+    request = options_as(Request, asked)
     if show:
         list_request(request)
-        return
-    if name == FIGURE_2:
-        reproduce_figure_two(results, parse_splits(splits))
-        return
-    if name is None:
-        raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
-    execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
-    start_group(execution.device)
-    work_through(request, execution=execution, limit_s=time_limit)
+    else:
+        make(request)

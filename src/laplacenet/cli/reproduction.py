@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from laplacenet.cli.figure_two import reproduce_figure_two
+from laplacenet.cli.reproduce import parse_splits
 from laplacenet.cli.session import resume_hint, show_epochs, steps_done
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments.experiment import Experiment
@@ -31,18 +32,27 @@ from laplacenet.experiments.paper.reproduce import (
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.presets import preset_named
-from laplacenet.runtime import InputError, RunFolder, TimeLimitError, current_group
+from laplacenet.runtime import (
+    InputError,
+    RunFolder,
+    TimeLimitError,
+    choose_device,
+    current_group,
+    read_launch,
+    start_group,
+)
 from laplacenet.training import Execution
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
 FIGURE_2, FIGURE_2_SEEDS = FOLDER, range(5)
-USED_BY_FIGURE_2 = {"--list", "--splits", "--results"}
+USED_BY_FIGURE_2 = {"name", "--list", "--splits", "--results"}
 UNUSED_BY_ALL = {"--column", "--row", "--splits", "--steps", "--preset", "--set"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """The command's arguments; without a name every table and figure is meant, to be listed."""
+    """The command's arguments; without a name every table and figure is meant, to be listed. Times are in seconds."""
 
     name: str | None
     column: str | None
@@ -50,11 +60,20 @@ class Request:
     splits: str
     steps: int | None
     preset: str | None
-    settings: tuple[str, ...]
+    settings: Sequence[str] | None
     data_dir: Path | None
-    split_files: tuple[str, ...]
+    split_files: Sequence[str] | None
     runs: Path
     results: Path
+    time_limit: float | None = None
+    checkpoint_every: float = 60.0
+    device: str = "auto"
+    compile_loss: bool = False
+
+    def execution(self) -> Execution:
+        return Execution(
+            choose_device(self.device), compile=self.compile_loss, checkpoint_every_s=self.checkpoint_every
+        )
 
 
 def refuse_unused(name: str | None, given: Collection[str]) -> None:
@@ -69,7 +88,26 @@ def refuse_unused(name: str | None, given: Collection[str]) -> None:
         raise InputError(f"{reason}; leave out {', '.join(sorted(unused))}")
 
 
+def refuse_several_processes(what: str) -> None:
+    if read_launch().size > 1:
+        raise InputError(f"{what} takes one process; leave out torchrun")
+
+
+def make(request: Request) -> None:
+    """What is asked for, as far as it is not recorded and the time allows."""
+    if request.name is None:
+        raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
+    if request.name == FIGURE_2:
+        refuse_several_processes(FIGURE_2)
+        reproduce_figure_two(request.results, parse_splits(request.splits))
+        return
+    execution = request.execution()
+    start_group(execution.device)
+    work_through(request, execution=execution, limit_s=request.time_limit)
+
+
 def list_request(request: Request) -> None:
+    refuse_several_processes("--list")
     records = read_records(request.results) if request.results.is_dir() else []
     if request.name == ALL:
         list_plan(records)
@@ -104,13 +142,12 @@ def list_cells(request: Request, book: RecordBook) -> None:
         )
     for name in [] if request.name == FIGURE_2 else RECIPES if request.name is None else [request.name]:
         recipe = find_recipe(name)
-        cells = _cells(recipe, request)
+        cells = _cells(recipe, request, is_listed=True)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
         for cell in cells:
             published, cost = "" if cell.published is None else str(cell.published), _cost(cell.experiment)
-            typer.echo(
-                f"  {cell.column:<20} {cell.row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip()
-            )
+            row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
+            typer.echo(f"  {cell.column:<20} {row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip())
         typer.echo("")
     typer.echo(f"published number · time of one run with the paper's schedule on {MEASURED_ON} · what is recorded")
 
@@ -196,24 +233,38 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
     assert request.name is not None, "nothing is asked for"
     cells = _cells(find_recipe(request.name), request)
     places = _places(request, {cell.dataset for cell in cells})
-    planned = PAPER_STEPS if request.preset is None else preset_named(request.preset).train.steps
+    is_own = request.preset is None or request.preset in METHOD_PRESETS
+    planned = PAPER_STEPS if is_own else preset_named(str(request.preset)).train.steps
     base_steps = planned if request.steps is None else request.steps
     if base_steps < 1:
         raise InputError(f"--steps {base_steps}: give at least one")
     runs = unique(
-        plan_run(cell, split, places, base_steps=base_steps, preset=request.preset, overrides=request.settings)
+        plan_run(
+            cell,
+            split,
+            places,
+            base_steps=base_steps,
+            preset=request.preset if cell.preset is None else None,  # another method's cell has its preset already
+            overrides=tuple(request.settings or ()),
+        )
         for split in parse_splits(request.splits)
         for cell in cells
     )
     return runs, places
 
 
-def _cells(recipe: Recipe, request: Request) -> list[Cell]:
-    cells = list(recipe.cells if request.column is None else recipe.cells_in(request.column))
+def _cells(recipe: Recipe, request: Request, *, is_listed: bool = False) -> list[Cell]:
+    """Those that are asked for: other methods' cells by their row or by a preset of the methods, or to be listed."""
+    cells = list((*recipe.cells, *recipe.others) if request.column is None else recipe.cells_in(request.column))
     rows = list(dict.fromkeys(cell.row for cell in cells))
     if request.row is not None and request.row not in rows:
         raise InputError(f"{recipe.name} has no row {request.row!r}; choose one of {', '.join(rows)}")
-    return [cell for cell in cells if request.row in (None, cell.row)]
+    if request.row is not None:
+        cells = [cell for cell in cells if cell.row == request.row]
+    if request.preset in METHOD_PRESETS:
+        return [cell for cell in cells if cell.preset in (None, request.preset)]
+    ours = [cell for cell in cells if cell.preset is None]
+    return ours if ours and request.row is None and not is_listed else cells
 
 
 def _places(request: Request, datasets: set[str]) -> Places:
@@ -223,7 +274,7 @@ def _places(request: Request, datasets: set[str]) -> Places:
         runs=request.runs,
         results=request.results,
         data=None if request.data_dir is None else str(request.data_dir.resolve()),
-        split_files=parse_split_files(request.split_files, datasets),
+        split_files=parse_split_files(tuple(request.split_files or ()), datasets),
     )
 
 
@@ -246,19 +297,6 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
             raise InputError(f"--split-file {file}: no such file")
         files[name] = str(path.resolve())
     return files
-
-
-def parse_splits(text: str) -> list[int]:
-    """`0`, `0-4` or `0,2,3`."""
-    splits: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InputError(f"--splits {text}: give numbers such as 0, 0-4 or 0,2,3")
-        splits += range(int(first), int(last if dash else first) + 1)
-    if not splits:
-        raise InputError(f"--splits {text}: no split is named; give numbers such as 0, 0-4 or 0,2,3")
-    return list(dict.fromkeys(splits))
 
 
 def _estimate(runs: list[PlannedRun]) -> str:

@@ -3,44 +3,56 @@
 import getpass
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laplacenet.cli.options import Device, existing
 
+if TYPE_CHECKING:
+    from laplacenet.review.serve import Review
+
+
+Photos = Annotated[
+    Path, typer.Argument(callback=existing, help="A folder of pictures, or the run folder of an earlier review.")
+]
+Labels = Annotated[
+    list[Path] | None,
+    typer.Option(
+        callback=existing,
+        help="A list of known labels (.csv, .tsv, .jsonl); they join the answers. May be repeated.",
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="The run folder; one that exists is continued.  [default: runs/PHOTOS-review]")
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        metavar="lite0|lite1|lite2|timm:NAME|FILE.onnx",
+        help="The pretrained network that looks at the pictures.  [default: that of the run, or lite0]",
+    ),
+]
+Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features timm:NAME.")]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes that of the last time, or a free one.")]
+Host = Annotated[str, typer.Option(help="The address to serve; any but this machine's own needs --public.")]
+Public = Annotated[
+    bool,
+    typer.Option("--public", help="Let other machines connect, unencrypted; the address lets everybody in."),
+]
+
 
 def review(
-    photos: Annotated[Path, typer.Argument(help="A folder of pictures, or the run folder of an earlier review.")],
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option(
-            callback=existing,
-            help="A list of known labels (.csv, .tsv, .jsonl); they join the answers. May be repeated.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder; one that exists is continued.  [default: runs/PHOTOS-review]")
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="lite0|lite1|lite2|timm:NAME|FILE.onnx",
-            help="The pretrained network that looks at the pictures.  [default: that of the run, or lite0]",
-        ),
-    ] = None,
-    weights: Annotated[Path | None, typer.Option(help="A file of weights for --features timm:NAME.")] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port; 0 takes that of the last time, or a free one.")
-    ] = 0,
-    host: Annotated[
-        str, typer.Option(help="The address to serve; any but this machine's own needs --public.")
-    ] = "127.0.0.1",
-    public: Annotated[
-        bool,
-        typer.Option("--public", help="Let other machines connect, unencrypted; the address lets everybody in."),
-    ] = False,
+    photos: Photos,
+    labels: Labels = None,
+    out: Out = None,
+    features: Features = None,
+    weights: Weights = None,
+    browser: Browser = True,
+    port: Port = 0,
+    host: Host = "127.0.0.1",
+    public: Public = False,
     device: Device = "auto",
 ) -> None:
     """Look at photos in the browser, label a few, and watch all the others follow.
@@ -67,25 +79,37 @@ def review(
     name, file = features_of(source, features, weights)
     embedder = PretrainedEmbedder(name, weights=file, device=choose_device(device))
     with open_review(source, embedder, place) as found:
-        for note in found.session.journal.notes:
-            typer.echo(f"warning: {note}", err=True)
-        if public:
-            typer.echo(
-                f"warning: --host {host} lets other machines connect, unencrypted; who knows the address below can see"
-                " all pictures and answer",
-                err=True,
-            )
-        typer.echo(f"review      {len(found.session.photos)} pictures; stop with Ctrl-C")
-        typer.echo(f"address     {found.address}")
-        if not browser:
-            machine = f"{getpass.getuser()}@{socket.gethostname()}"
-            typer.echo(f"from afar   ssh -L {found.port}:127.0.0.1:{found.port} {machine}")
+        announce(found, is_public=public, is_alone=not browser)
         found.open_browser()
         found.serve()
-        try:
-            written = found.write()
-        except InputError as error:
-            typer.echo(f"labels      {error}")
-        else:
-            typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
-        typer.echo(f"run folder  {found.folder.path}  (answers.jsonl, labels.csv, report.html, model.safetensors)")
+        write(found)
+
+
+def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
+    """Say where the review is; where no browser is opened, also how to reach it from another machine."""
+    for note in found.session.journal.notes:
+        typer.echo(f"warning: {note}", err=True)
+    if is_public:
+        typer.echo(
+            "warning: --public lets other machines connect, unencrypted; who knows the address below can see all"
+            " pictures and answer",
+            err=True,
+        )
+    typer.echo(f"review      {len(found.session.photos)} pictures; stop with Ctrl-C")
+    typer.echo(f"address     {found.address}")
+    if is_alone:
+        machine = f"{getpass.getuser()}@{socket.gethostname()}"
+        typer.echo(f"from afar   ssh -L {found.port}:127.0.0.1:{found.port} {machine}")
+
+
+def write(found: "Review") -> None:
+    """Write the labels, or say why there are none."""
+    from laplacenet.runtime import InputError
+
+    try:
+        written = found.write()
+    except InputError as error:
+        typer.echo(f"labels      {error}")
+    else:
+        typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
+    typer.echo(f"run folder  {found.folder.path}  (answers.jsonl, labels.csv, report.html, model.safetensors)")

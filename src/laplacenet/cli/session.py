@@ -13,6 +13,7 @@ from rich.console import Console
 from laplacenet.cli.output import say
 from laplacenet.cli.progress import Watch, display_for, print_line, reading, warn
 from laplacenet.cli.wording import outcome_lines
+from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
 from laplacenet.experiments import (
     Experiment,
     Outcome,
@@ -43,8 +44,13 @@ from laplacenet.training.checkpoint import checkpoint_step
 CURVES = "curves.png"
 
 
-def read_task(experiment: Experiment, *, data_folder: Path | None = None, download: bool = False) -> Task:
-    """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own."""
+def read_task(
+    experiment: Experiment, *, data_folder: Path | None = None, download: bool = False, is_strict: bool = False
+) -> Task:
+    """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own.
+
+    `is_strict` refuses pictures that cannot be read, which are skipped otherwise.
+    """
     with reading(experiment.data.name, is_live=not download) as tally:
         if download and current_group().reduces:  # one process for all
 
@@ -52,7 +58,16 @@ def read_task(experiment: Experiment, *, data_folder: Path | None = None, downlo
                 prepare(experiment, data_folder=data_folder, download=True, monitor=tally)
 
             current_group().by_first(fetch)
-        return prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
+        task = prepare(experiment, data_folder=data_folder, download=download, monitor=tally)
+    if is_strict:
+        refuse_skipped(task.dataset.skipped)
+    return task
+
+
+def keep_skipped(task: Task, folder: RunFolder) -> None:
+    """List the pictures that were skipped, and why, in the run folder."""
+    if task.dataset.skipped:
+        current_group().by_first(lambda: write_skipped(folder.path / SKIPPED, task.dataset.skipped))
 
 
 def run_session(

@@ -19,6 +19,7 @@ from laplacenet.cli.options import (
     data_or_path,
     existing_run,
     refuse_beside_resume,
+    typed_options,
 )
 
 Data = Annotated[
@@ -28,11 +29,12 @@ Data = Annotated[
     ),
 ]
 Labels = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.  [default: the preset's number; of your own data, all]",
+        "or file names and labels in .csv, .tsv or .jsonl, which may be repeated."
+        "  [default: the preset's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
@@ -76,7 +78,7 @@ def train(
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
 
-    A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume; its result is the same.
+    A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume from its last checkpoint.
 
     \b
     Settings: --set graph.k=20, --set method.n_views=5, …
@@ -89,26 +91,20 @@ def train(
       laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
+    typed = typed_options(train, locals())
+    if resume is not None:
+        refuse_beside_resume(typed, "device", "compile_loss", "data_dir", "download", "time_limit", "checkpoint_every")
     from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
-    from laplacenet.cli.session import folder_of_run, read_task, run_session, say_outcome
-    from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
+    from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome
     from laplacenet.experiments import override, read_experiment
-    from laplacenet.runtime import RunFolder, choose_device, current_group, start_group
+    from laplacenet.experiments.fitting import fit_method
+    from laplacenet.runtime import RunFolder, choose_device, start_group
     from laplacenet.training import Execution
+    from laplacenet.training.methods.presets import ORIGINAL
 
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     start_group(execution.device)
     if resume is not None:
-        fresh: dict[str, object] = {"data": data, "--labels": labels, "--split-key": split_key, "--model": model}
-        fresh |= {
-            "--pretrained": pretrained,
-            "--method": method,
-            "--preset": preset,
-            "--set": settings,
-            "--seed": seed,
-            "--out": out,
-        }
-        refuse_beside_resume(fresh | {"--overwrite": overwrite, "--strict": strict})
         folder = RunFolder.open(resume)
         task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
     else:
@@ -116,12 +112,10 @@ def train(
         experiment = with_chosen_method(experiment, method, preset=preset, model=model)
         experiment = from_pretrained(experiment) if pretrained else experiment
         experiment = override(in_folder(experiment, data_dir), settings or [])
-        task = read_task(experiment, download=download)
-        if strict:
-            refuse_skipped(task.dataset.skipped)
-        folder = folder_of_run(
-            out, name=f"{experiment.name}-{experiment.seed}", overwrite=overwrite, inputs=(data, labels)
-        )
-        if task.dataset.skipped:
-            current_group().by_first(lambda: write_skipped(folder.path / SKIPPED, task.dataset.skipped))
+        task = read_task(experiment, download=download, is_strict=strict)
+        if method is not None and preset != ORIGINAL:
+            task = fit_method(task, settings or [])
+        name = f"{experiment.name}-{experiment.seed}"
+        folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, *(labels or ())))
+        keep_skipped(task, folder)
     say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)

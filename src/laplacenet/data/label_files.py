@@ -285,7 +285,7 @@ def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
     entries = read_entries(path, finder)
     meant = finder.find_plain(entries.names)
     plain = (name for name, row in zip(entries.names, meant, strict=True) if row is not None and not _is_absolute(name))
-    folders = {"": name for name in itertools.islice(plain, 1)}
+    folders = dict(zip(("",), plain, strict=False))
     unclear: dict[str, tuple[int, ...]] = {}
     found: dict[str, int] = {}
     for name in dict.fromkeys(itertools.compress(entries.names, map(_is_none, meant))) if None in meant else ():

@@ -35,8 +35,9 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         `base="logistic"`.
     base : None or "logistic", default=None
         What the graph spreads. None: the given labels alone, as in the paper. "logistic": the probabilities of a
-        logistic regression on the given labels, which is better on embeddings of a pretrained network. Its features are
-        centered first, its regularization is chosen by cross-validation, and the probabilities are calibrated.
+        logistic regression on the given labels, which is better on embeddings of a pretrained network. Features are
+        centered first, and replaced by their square roots before that if none is negative. The regularization is chosen
+        by cross-validation, and the probabilities are calibrated.
     mu : float or "auto", default="auto"
         How much the scores hold on to what is spread; the smaller, the farther it travels. "auto": 0.01, or 0.18 with
         `base="logistic"`.
@@ -54,7 +55,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         labeled points were drawn at random. None: no alignment. Numbers: in the order of `classes_`, up to a common
         factor.
     search : {"auto", "exact", "approximate"}, default="auto"
-        How a CPU finds neighbors; "auto" is exact up to 100 000 points.
+        How neighbors are found; "auto" is exact up to 100 000 points on a CPU and two million on a GPU.
     device : str, default="auto"
         "cpu", "cuda", "cuda:N", or "auto": the first GPU if there is one.
 
@@ -205,7 +206,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
             device = choose_device(str(self.device))
         heard = np.where(self.unreachable_[:, None], 0, self.label_distributions_)
         config, classifier = self._graph_config(None), self._classifier
-        rows = directions(X) if classifier is None else directions(X - classifier.center.cpu().numpy())
+        rows = directions(X) if classifier is None else classifier.transform(torch.tensor(X)).float().cpu().numpy()
         queries, points, distributions, prior = (
             torch.from_numpy(array).to(device) for array in (rows, self._directions, heard, self.class_prior_)
         )

@@ -24,6 +24,7 @@ from laplacenet.experiments.finished_runs import (
     read_finished_run,
     without_paths,
 )
+from laplacenet.experiments.fitting import fit_method
 from laplacenet.experiments.notation import override, to_json
 from laplacenet.experiments.presets import with_method_preset
 from laplacenet.experiments.run import resume_run, start_run
@@ -36,6 +37,7 @@ from laplacenet.runtime.files import TEMPORARY
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import Execution, method_class
 from laplacenet.training.guards import DivergedError
+from laplacenet.training.methods.presets import ORIGINAL
 
 STATE = "comparison.json"
 FINISHED, STEP_TIMES, CLAIMS = "finished", "step-times", "claims"
@@ -90,9 +92,7 @@ class Comparison:
             self.experiment(method, self.seeds[0])
 
     def experiment(self, method: str, seed: int) -> Experiment:
-        """The method with its settings; those of the form METHOD:section.field=value are for one method alone."""
-        own = [text.partition(":")[2] for text in self.settings if text.partition(":")[0] == method]
-        shared = [text for text in self.settings if text.partition(":")[0] not in self.methods]
+        """The method with its settings, on the labels of this seed."""
         data = self.base.data
         if self.split_key is not None:
             data = replace(data, split_key=split_name(self.split_key, seed))
@@ -101,7 +101,13 @@ class Comparison:
             laid = with_method_preset(experiment, self.preset)
             train = replace(laid.train, steps=self.base.train.steps)
             experiment = replace(laid, model=self.base.model, train=train)
-        return override(replace(experiment, name=f"{self.base.name}-{method}"), [*shared, *own])
+        return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
+
+    def settings_of(self, method: str) -> list[str]:
+        """What was set for it; settings of the form METHOD:section.field=value are for one method alone."""
+        own = [text.partition(":")[2] for text in self.settings if text.partition(":")[0] == method]
+        shared = [text for text in self.settings if text.partition(":")[0] not in self.methods]
+        return [*shared, *own]
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +272,8 @@ class Workbench:
         train = experiment.train if run.lr is None else replace(experiment.train, lr=run.lr)
         if limit_s is not None:
             train = replace(train, steps=self.step_times(run.method, task).steps_within(limit_s))
-        return replace(task, experiment=replace(experiment, train=train))
+        task = replace(task, experiment=replace(experiment, train=train))
+        return task if comparison.preset == ORIGINAL else fit_method(task, comparison.settings_of(run.method))
 
     def task_of_seed(self, seed: int) -> Task:
         """The data of a seed, read once for all methods."""

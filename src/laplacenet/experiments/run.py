@@ -74,7 +74,7 @@ def start_run(
         started = TaskRun.make(task, folder, execution, asked=asked)
         group.by_first(write_origin)
         start = started.session.begin()
-        group.by_first(lambda: folder.write(EXPERIMENT, to_json(task.experiment)))  # last: now it can be resumed
+        group.by_first(lambda: folder.write_experiment(to_json(task.experiment)))  # last: now it can be resumed
         yield from started.epochs(start, monitor or NullMonitor())
 
 
@@ -159,7 +159,7 @@ def require_unchanged(task: Task, folder: RunFolder) -> None:
 
 def read_experiment(folder: RunFolder) -> Experiment:
     """The resolved experiment that the folder's run was made from."""
-    content = folder.read(EXPERIMENT)
+    content = folder.read_experiment()
     if isinstance(content, dict) and content.get("kind") == "labeling":
         raise InputError(
             f"{folder.path}: is a run of label; go on with it by laplacenet label --resume {folder.path},"

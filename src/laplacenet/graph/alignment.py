@@ -8,6 +8,7 @@ from laplacenet.graph.arrays import Array, as_floating
 
 SMALLEST_RATIO, LARGEST_RATIO = 0.99, 1.01
 ROUNDS_PER_LOOK = 20  # after so many, rows are sorted again into settled and contested ones
+BLOCK_BYTES = 1 << 28
 LARGEST_WEIGHT = 2.0**60  # and the inverse of the smallest: without an end, thousands of rounds would overflow
 
 
@@ -20,15 +21,26 @@ def align_to_prior(
     Negative scores count as 0. A row without a positive score says nothing: it is left out of the frequencies and
     becomes the prior. Rows of labeled points are only normalized.
     """
-    positive = out_of_the_smallest(as_floating(scores).clamp(min=0))
-    D = torch.as_tensor(prior, device=positive.device).double()
+    scores = as_floating(scores)
+    D = torch.as_tensor(prior, device=scores.device).double()
     D = D / D.sum()
-    is_labeled = torch.as_tensor(is_labeled, device=positive.device)
-    is_scored = positive.amax(1) > 0
-    weights = class_weights(positive[is_scored & ~is_labeled], D, iterations=iterations)
-    deformed = positive * torch.where(is_labeled[:, None], 1, weights.to(positive.dtype))
-    normalized = deformed / deformed.sum(1, keepdim=True)
-    return torch.where(is_scored[:, None], normalized, D.to(positive.dtype))
+    is_labeled = torch.as_tensor(is_labeled, device=scores.device)
+    aligned, is_scored = torch.empty_like(scores), torch.empty_like(is_labeled)
+    for rows in row_blocks(scores):
+        aligned[rows] = out_of_the_smallest(scores[rows].clamp(min=0))
+        is_scored[rows] = aligned[rows].amax(1) > 0
+    weights = class_weights(aligned, is_scored & ~is_labeled, D, iterations=iterations).to(scores.dtype)
+    for rows in row_blocks(scores):
+        deformed = aligned[rows] * torch.where(is_labeled[rows, None], 1, weights)
+        normalized = deformed / deformed.sum(1, keepdim=True)
+        aligned[rows] = torch.where(is_scored[rows, None], normalized, D.to(scores.dtype))
+    return aligned
+
+
+def row_blocks(scores: Float[Tensor, "n C"]) -> list[slice]:
+    """Rows that are worked on together: what is made on the way then takes little memory beside the scores."""
+    n_rows = max(1, BLOCK_BYTES // max(1, scores.shape[1] * scores.element_size()))
+    return [slice(start, start + n_rows) for start in range(0, len(scores), n_rows)]
 
 
 def out_of_the_smallest(scores: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
@@ -38,17 +50,19 @@ def out_of_the_smallest(scores: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
 
 
 def class_weights(
-    scores: Float[Tensor, "n_unlabeled C"], prior: Float[Tensor, " C"], *, iterations: int
+    scores: Float[Tensor, "n C"], is_counted: Bool[Tensor, " n"], prior: Float[Tensor, " C"], *, iterations: int
 ) -> Float[Tensor, " C"]:
-    """The factor by which Algorithm 1 has multiplied each class after all its rounds.
+    """The factor by which Algorithm 1 has multiplied each class after all its rounds over the rows that count.
 
     Rescaling a row never moves its argmax, so one weight per class is the whole state of the algorithm. A round can
     shift two classes against each other by so much and no more, so only rows that may change sides are looked at again.
     """
-    weights, expected = torch.ones_like(prior), prior * len(scores)
+    weights, expected = torch.ones_like(prior), prior * is_counted.sum()
     for first in range(0, iterations, ROUNDS_PER_LOOK):
         n_rounds = min(ROUNDS_PER_LOOK, iterations - first)
-        settled, contested = settle(scores, weights, n_rounds=n_rounds)
+        looks = [settle(scores[rows][is_counted[rows]], weights, n_rounds=n_rounds) for rows in row_blocks(scores)]
+        settled = torch.stack([counts for counts, _ in looks]).sum(0)
+        contested = torch.cat([rows for _, rows in looks])
         ones = prior.new_ones(len(contested))
         for _ in range(n_rounds):
             counts = settled.index_add(0, (contested * weights.to(scores.dtype)).argmax(1), ones)
@@ -59,7 +73,7 @@ def class_weights(
 
 
 def settle(
-    scores: Float[Tensor, "n_unlabeled C"], weights: Float[Tensor, " C"], *, n_rounds: int
+    scores: Float[Tensor, "some C"], weights: Float[Tensor, " C"], *, n_rounds: int
 ) -> tuple[Float[Tensor, " C"], Float[Tensor, "n_contested C"]]:
     """How often each class is the best of a row by more than these rounds can make up for, and the other rows."""
     deformed = scores * weights.to(scores.dtype)

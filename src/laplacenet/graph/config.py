@@ -16,8 +16,8 @@ class GraphConfig:
 
     `k` counts neighbors without the point itself and is cut to n − 1. `mu` is the paper's µ. `tol` and
     `max_iterations` end the conjugate gradients, `alignment_iterations` is the T of Algorithm 1 (0: no alignment),
-    `prior` its D (None: the class shares among the labeled points). `search` says how a CPU finds neighbors: `auto` is
-    exact up to 100 000 points; a GPU is always exact.
+    `prior` its D (None: the class shares among the labeled points). `search` says how neighbors are found: `auto` is
+    exact up to 100 000 points on a CPU and two million on a GPU.
     """
 
     k: int = 50

@@ -39,8 +39,11 @@ PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
 USUAL_PENALTY = 100.0
 ENOUGH_TO_CHOOSE = 5  # labels a class, on average, from which C is chosen by cross-validation
 FOLDS_TO_CHOOSE = 5
-FEW = 3  # labels a class, on average, below which the graph's own opinion is worth as much as the classifier's
+FEW = 3  # labels a class, on average, below which the graph's own opinion counts as much as the classifier's
+MOST_TO_COMPARE = 100_000  # points up to which labels are hidden from the graph alone, too, to see whether it is better
 GRAPH_ALONE_MU = 0.01  # the paper's
+LABELS_OF_MU = 2  # labels a class up to which `mu` is what the configuration says
+ALIGNMENT_STRENGTH = 0.75  # full alignment finds more of the rare classes, but costs accuracy where classes overlap
 SEARCH_TOL, FINAL_TOL = 1e-2, 1e-3
 TEMPERATURES = (0.02, 20.0)
 FEWEST_TO_CALIBRATE = 10
@@ -51,7 +54,9 @@ NEVER = -1
 
 @dataclass(frozen=True)
 class GuidedConfig:
-    """`mu` gives γ = 1/(1 + µ), here about 0.85: little diffusion. `prior` None: the classes' shares are estimated.
+    """`graph.mu` gives γ = 1/(1 + µ), here 0.85 for up to two labels a class, and less diffusion for more labels.
+
+    `prior` None: the classes' shares are estimated.
 
     `C` None: chosen by cross-validation where there are labels enough. `n_folds` folds of the given labels are hidden
     in turn to calibrate the scores and to judge them; 0 for neither.
@@ -86,24 +91,50 @@ class GuidedLabels:
 
 
 @dataclass(frozen=True, eq=False)
-class Classifier:
-    """Logistic regression on rows that are centered by `center` and brought to length 1, divided by `temperature`."""
+class RowTransform:
+    """Features → their square roots if `is_rooted` → minus `center` → rows of length 1.
+
+    Features without negative numbers are means of rectified activations: most are small and a few large ones would
+    decide every cosine. Their square roots are worth one to three points of accuracy.
+    """
 
     center: Float[Tensor, " d"]
+    is_rooted: bool
+
+    def __call__(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        found = features.to(self.center)
+        return unit_rows((found.clamp(min=0).sqrt() if self.is_rooted else found) - self.center)
+
+
+def fit_row_transform(features: Float[Tensor, "n d"]) -> RowTransform:
+    is_rooted = bool((features >= 0).all()) and not are_bytes(features)
+    return RowTransform((features.sqrt() if is_rooted else features).mean(dim=0), is_rooted)
+
+
+def are_bytes(features: Float[Tensor, "n d"]) -> bool:
+    """Whether these are counts or pixels, in whole numbers or 255ths: no activations, and their roots are no better."""
+    scaled = features * 255
+    return bool(torch.isclose(scaled, scaled.round(), rtol=1e-6, atol=1e-3).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """Logistic regression on transformed rows; logits are divided by `temperature`."""
+
+    transform: RowTransform
     weights: Float[Tensor, "d C"]
     offsets: Float[Tensor, " C"]
     temperature: float
 
     def probabilities(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n C"]:
-        rows = unit_rows(features.to(self.weights) - self.center)
-        return ((rows @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
+        return ((self.transform(features) @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """All that does not depend on labels: rows centered and of length 1, and the graph over them."""
+    """All that does not depend on labels: the transformed rows and the graph over them."""
 
-    center: Float[Tensor, " d"]
+    transform: RowTransform
     X: Float[Tensor, "n d"]
     graph: Graph
 
@@ -111,9 +142,9 @@ class Landscape:
 @torch.no_grad()
 def landscape(features: Num[Array, "n d"], config: GuidedConfig) -> Landscape:
     found = checked_features(features)
-    center = found.mean(dim=0)
-    X = unit_rows(found - center)
-    return Landscape(center, X, connect(X, config.graph))
+    transform = fit_row_transform(found)
+    X = transform(found)
+    return Landscape(transform, X, connect(X, config.graph))
 
 
 def guided_labels(
@@ -134,7 +165,7 @@ def label_landscape(
 ) -> GuidedLabels:
     """As `guided_labels`; the landscape serves any number of labelings."""
     y = checked_labels(torch.as_tensor(labels, device=land.X.device), len(land.X), n_classes)
-    # a step of the classifier takes milliseconds: threads that share one and wait took ten times as long on a busy machine
+    # a step of the classifier takes milliseconds; on a busy machine threads that share it took ten times as long
     with threadpool_limits(1, user_api="blas"):
         guide = Guide(land, y, n_classes or int(y.max()) + 1, config)
         answer = guide.ask(y)
@@ -177,6 +208,7 @@ class Guide:
         self.basis = span_basis(rows)
         self.rows, self.classes = rows @ self.basis, y[self.labeled].cpu().numpy()
         self.counts = np.bincount(self.classes, minlength=n_classes)
+        self.hears_graph = len(self.classes) < FEW * int((self.counts > 0).sum())
         self.C, self.temperature = self._choose()
 
     def _choose(self) -> tuple[float, float]:
@@ -198,7 +230,21 @@ class Guide:
         found = {C: fit_temperature(finite(logits[C][is_judged]), judged) for C in PENALTIES}
         losses = {C: log_loss(finite(logits[C][is_judged]) / T, judged) for C, T in found.items()}
         best = min(losses, key=lambda C: losses[C])
+        n_right = int((logits[best][is_judged].argmax(axis=1) == judged).sum())
+        if len(self.y) <= MOST_TO_COMPARE:
+            self.hears_graph |= self._n_found_by_graph(folds) > n_right
         return best, found[best]
+
+    def _n_found_by_graph(self, folds: Int64[np.ndarray, " m"]) -> int:
+        """How many of the given labels the graph alone finds, each while its fold is hidden."""
+
+        def count(fold: int) -> int:
+            hidden = self.labeled[torch.from_numpy(folds == fold).to(self.y.device)]
+            seen = self.y.clone()
+            seen[hidden] = -1
+            return int((self._spread(seen).F[hidden].argmax(dim=1) == self.y[hidden]).sum())
+
+        return sum(by_pieces(count, range(folds.max() + 1)))
 
     def _fit(
         self, is_seen: Bool[np.ndarray, " m"], *, C: float, tol: float, start: LogisticModel | None
@@ -214,7 +260,7 @@ class Guide:
         X = self.land.X
         weights = torch.from_numpy(self.basis @ model.weights).to(X)
         offsets = torch.from_numpy(np.nan_to_num(model.offsets, neginf=-1e4)).to(X)
-        return Classifier(self.land.center, weights, offsets, self.temperature)
+        return Classifier(self.land.transform, weights, offsets, self.temperature)
 
     def ask(self, seen: Int[Tensor, " n"]) -> _Answer:
         """What these of the given labels, and no others, make of every point."""
@@ -225,14 +271,22 @@ class Guide:
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
         is_labeled = seen >= 0
         P = torch.where(is_labeled[:, None], one_hot(seen, self.n_classes).to(P.dtype), P)
-        diffused = self._diffuse(P, self.config.graph.gamma)
+        diffused = self._diffuse(P, 1 / (1 + self._mu()))
         F, is_converged = diffused.F, diffused.is_converged
-        if len(self.classes) < FEW * (self.counts > 0).sum():
+        if self.hears_graph:
             F, is_converged = self._with_graph_alone(F, P, seen, is_converged)
         prior = self._prior(F[self.y < 0])
-        scores = align_to_prior(F, is_labeled, prior, iterations=self.config.graph.alignment_iterations)
+        aligned = align_to_prior(F, is_labeled, prior, iterations=self.config.graph.alignment_iterations)
+        strength = ALIGNMENT_STRENGTH if self.config.prior is None else 1.0  # shares that are known are kept to
+        scores = partly_aligned(F, aligned, strength=strength)
         n_iterations = diffused.n_iterations
         return _Answer(scores, torch.from_numpy(prior).to(scores), model, n_iterations, is_converged)
+
+    def _mu(self) -> float:
+        """The more labels a class has, the more the classifier is worth beside the neighbors."""
+        n_each = len(self.classes) / int((self.counts > 0).sum())
+        growth: float = max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)
+        return self.config.graph.mu * growth
 
     def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> Solution:
         """With nothing negative in F."""
@@ -245,15 +299,19 @@ class Guide:
         self, F: Float[Tensor, "n C"], P: Float[Tensor, "n C"], seen: Int[Tensor, " n"], is_converged: bool
     ) -> tuple[Float[Tensor, "n C"], bool]:
         """The geometric mean with the labels spread far, each class relative to its mean; P where no label comes."""
-        Y = one_hot(seen, self.n_classes).to(P.dtype)
-        found = self._diffuse(Y, 1 / (1 + GRAPH_ALONE_MU))
+        found = self._spread(seen)
         spread = found.F
-        unlabeled = spread[seen < 0]
-        spread = spread / (unlabeled if len(unlabeled) else spread).mean(dim=0).clamp(min=SMALLEST)
         spread = torch.where(spread.amax(dim=1, keepdim=True) > 0, spread, P)
         together = (F * spread).sqrt()
         together = torch.where(together.amax(dim=1, keepdim=True) > 0, together, F)
         return together, is_converged and found.is_converged
+
+    def _spread(self, seen: Int[Tensor, " n"]) -> Solution:
+        """The labels spread far by the graph alone, each class relative to its mean."""
+        found = self._diffuse(one_hot(seen, self.n_classes).to(self.land.X.dtype), 1 / (1 + GRAPH_ALONE_MU))
+        unlabeled = found.F[seen < 0]
+        means = (unlabeled if len(unlabeled) else found.F).mean(dim=0).clamp(min=SMALLEST)
+        return replace(found, F=found.F / means)
 
     def _prior(self, F: Float[Tensor, "n_unlabeled C"]) -> Float64[np.ndarray, " C"]:
         if self.config.prior is not None:
@@ -277,6 +335,14 @@ class Guide:
 
         by_pieces(judge, range(int(folds.max()) + 1))
         return unseen, folds
+
+
+def partly_aligned(F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, strength: float) -> Float[Tensor, "n C"]:
+    """As if each class had been multiplied by a power of its weight in Algorithm 1; 1 is all of it, 0 nothing."""
+    shares = F / F.sum(dim=1, keepdim=True).clamp(min=torch.finfo(F.dtype).tiny)
+    mixed = shares ** (1 - strength) * aligned**strength
+    total = mixed.sum(dim=1, keepdim=True)
+    return torch.where(total > 0, mixed / total, aligned)
 
 
 def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, " C"]) -> Float64[np.ndarray, " C"]:

@@ -11,12 +11,13 @@ from laplacenet.graph.alignment import align_to_prior
 from laplacenet.graph.arrays import Array, as_floating
 from laplacenet.graph.config import GraphConfig
 from laplacenet.graph.reach import reach_every_point
-from laplacenet.graph.search import Neighbors, ivf_neighbors, nearest_neighbors
+from laplacenet.graph.search import Neighbors, half_ivf_neighbors, ivf_neighbors, nearest_neighbors
 from laplacenet.graph.solver import solve
 from laplacenet.runtime import InputError
+from laplacenet.runtime.group import ALONE, Group
 
-# Exact search takes about 10 s at this size on two cores and grows with the square; a GPU needs no other.
-EXACT_ON_CPU_UP_TO = 100_000
+# Exact search takes about 10 s at this size, on two cores and on an H200, and grows with the square.
+EXACT_UP_TO = {"cpu": 100_000, "cuda": 2_000_000}
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,21 @@ class PseudoLabels:
 
 @torch.no_grad()
 def pseudo_label(
-    features: Num[Array, "n d"], labels: Shaped[Array, "..."], config: GraphConfig, *, n_classes: int | None = None
+    features: Num[Array, "n d"],
+    labels: Shaped[Array, "..."],
+    config: GraphConfig,
+    *,
+    n_classes: int | None = None,
+    group: Group = ALONE,
 ) -> PseudoLabels:
-    """A label for every point from the few that are given; −1 marks a hidden label."""
+    """A label for every point from the few that are given; −1 marks a hidden label.
+
+    The processes of a group have the same features and labels. Each searches for a part of the points and solves for a
+    part of the classes, and has the labels of all: those of a single process.
+    """
     X = unit_rows(checked_features(features))
     y = checked_labels(torch.as_tensor(labels, device=X.device), len(X), n_classes)
-    return spread(connect(X, config), y, config, n_classes=n_classes or int(y.max()) + 1)
+    return spread(connect(X, config, group), y, config, n_classes=n_classes or int(y.max()) + 1, group=group)
 
 
 @dataclass(frozen=True)
@@ -55,20 +65,25 @@ class Graph:
 
 
 @torch.no_grad()
-def connect(X: Float[Tensor, "n d"], config: GraphConfig) -> Graph:
+def connect(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) -> Graph:
     """The graph over rows of length 1: dear, and the same whichever labels are given."""
-    neighbors = search_neighbors(X, config)
+    neighbors = search_neighbors(X, config, group)
     return Graph(normalize(affinity(neighbors)), neighbors.recall)
 
 
 @torch.no_grad()
-def spread(graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes: int) -> PseudoLabels:
+def spread(
+    graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes: int, group: Group = ALONE
+) -> PseudoLabels:
     """What the graph makes of these labels, −1 where hidden."""
     W_normalized = graph.W_normalized
     Y = one_hot(y, n_classes).to(W_normalized.dtype)
     prior = class_prior(Y, config.prior)
-    solution = solve(W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations)
-    F, unreachable = reach_every_point(solution.F.clamp(min=0), W_normalized)
+    solution = solve(
+        W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations, group=group
+    )
+    del Y  # as large as the scores
+    F, unreachable = reach_every_point(solution.F.clamp_(min=0), W_normalized)
     scores = align_to_prior(F, y >= 0, prior, iterations=config.alignment_iterations)
     return PseudoLabels(
         labels=hard_labels(scores, y),
@@ -80,12 +95,13 @@ def spread(graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes
     )
 
 
-def search_neighbors(X: Float[Tensor, "n d"], config: GraphConfig) -> Neighbors:
-    """Exact neighbors on a GPU, on a CPU as `config.search` says; `auto` is exact up to a size."""
-    is_approximate = config.search == "approximate" or (config.search == "auto" and len(X) > EXACT_ON_CPU_UP_TO)
-    if is_approximate and X.device.type == "cpu":
-        return ivf_neighbors(X, k=config.k)
-    return nearest_neighbors(X, k=config.k)
+def search_neighbors(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) -> Neighbors:
+    """Exact neighbors, or IVF, as `config.search` says; `auto` is exact up to a size, which depends on the device."""
+    most = EXACT_UP_TO[X.device.type]
+    if config.search == "exact" or (config.search == "auto" and len(X) <= most):
+        return nearest_neighbors(X, k=config.k, group=group)
+    search = ivf_neighbors if X.device.type == "cpu" else half_ivf_neighbors
+    return search(X, k=config.k, group=group)
 
 
 def checked_features(features: Num[Array, "n d"]) -> Float[Tensor, "n d"]:

@@ -27,18 +27,31 @@ def reach_every_point(
 
 def nearest_scored(W_normalized: Float[Tensor, "n n"], is_scored: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """The scored point nearest to each point, the smaller an edge's weight the longer the edge; −1 where none is."""
-    starts, columns, values = (
-        part.cpu().numpy() for part in (W_normalized.crow_indices(), W_normalized.col_indices(), W_normalized.values())
-    )
     n = len(is_scored)
+    starts, columns, values = edges_of(W_normalized, np.flatnonzero(~is_scored))
     lengths = 1 / np.maximum(values, np.finfo(values.dtype).tiny)
     # A scored point is its own source, so only the edges of unscored points are walked.
-    is_walked = np.repeat(~is_scored, np.diff(starts))
-    starts = np.concatenate([[0], np.cumsum(np.where(is_scored, 0, np.diff(starts)))])
-    edges = scipy.sparse.csr_array((lengths[is_walked], columns[is_walked], starts), shape=(n, n)).T.tocsr()
+    edges = scipy.sparse.csr_array((lengths, columns, starts), shape=(n, n)).T.tocsr()
     nearest = np.where(is_scored, np.arange(n), -1)
     borders = np.flatnonzero(is_scored & (np.diff(edges.indptr) > 0))
     if len(borders):
         _, _, source = dijkstra(edges, indices=borders, min_only=True, return_predecessors=True)
         nearest = np.where(is_scored, nearest, np.maximum(source, -1))
     return nearest
+
+
+def edges_of(
+    W: Float[Tensor, "n n"], rows: Int[np.ndarray, " some"]
+) -> tuple[Int[np.ndarray, " bounds"], Int[np.ndarray, " edges"], Float[np.ndarray, " edges"]]:
+    """The matrix on the host with all rows but these emptied: where rows begin, columns, values."""
+    where = torch.from_numpy(rows).to(W.device)
+    first = W.crow_indices()[where].long()
+    counts = W.crow_indices()[where + 1].long() - first
+    ends = counts.cumsum(0)
+    entries = torch.repeat_interleave(first - (ends - counts), counts) + torch.arange(
+        int(counts.sum()), device=W.device
+    )
+    sizes = np.zeros(W.shape[0], dtype=np.int64)
+    sizes[rows] = counts.cpu().numpy()
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return starts, W.col_indices()[entries].cpu().numpy(), W.values()[entries].cpu().numpy()

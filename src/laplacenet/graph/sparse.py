@@ -18,10 +18,3 @@ def compressed_rows(
         warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly", category=UserWarning)
         size = (len(starts) - 1, n_columns)
         return torch.sparse_csr_tensor(starts, columns, values, size=size, check_invariants=False)
-
-
-def row_indices(W: Float[Tensor, "n n"]) -> Int[Tensor, " nnz"]:
-    """The row of every stored entry."""
-    starts = W.crow_indices()
-    rows = torch.arange(len(starts) - 1, device=W.device)
-    return torch.repeat_interleave(rows, starts.diff(), output_size=len(W.values()))

@@ -6,7 +6,7 @@ Other pictures (grey, tiny, drawings) are judged by the given labels: how many o
 from the network's vectors and from the pictures' own pixels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from laplacenet.data import ImageSet, VectorSet
 from laplacenet.data.decoding import decode, image_size
 from laplacenet.data.pictures import decode_all, default_size
 from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.features import label_features, read_feature_job
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.settings import FIXED, SCRATCH, CollectionConfig, LabelingSettings
+from laplacenet.labeling.settings import FIXED, PRETRAINED, SCRATCH, CollectionConfig, LabelingSettings
 from laplacenet.models import ModelConfig
 from laplacenet.models.features import installed_lite, load_features
+from laplacenet.models.features.lite import VARIANTS
 from laplacenet.runtime import Monitor, TimeLimitError
 from laplacenet.runtime.settings import override
 from laplacenet.training import LaplaceNetConfig, TrainConfig
@@ -129,14 +132,25 @@ def judged_choice(settings: LabelingSettings, job: Job, looks: str, *, device: t
     network, pixels = (float(share or 0) for share in shares)
     told = f"of hidden labels {best} finds {100 * network:.0f} %, the pixels alone {100 * pixels:.0f} %"
     if pixels > network:
-        why = f"The pictures are no photographs ({looks}), and {told}: a network is trained on them."
-        return with_features(settings, SCRATCH, why)
-    return FeatureChoice(settings, (f"The pictures are no photographs ({looks}), but {told}: {best} sees them.",))
+        why = f"The pictures are no photographs ({looks}), and {told}: a network is trained on them, too."
+        return FeatureChoice(replace(settings, beside=SCRATCH), (why,))
+    why = f"The pictures are no photographs ({looks}), but {told}: {best} sees them."
+    return FeatureChoice(settings if settings.time.limit_s is None else replace(settings, beside=SCRATCH), (why,))
+
+
+def with_training_beside(settings: LabelingSettings) -> LabelingSettings:
+    """What the time that pretrained features leave goes into, if a time was set; where `auto` has decided, that."""
+    config = settings.collection
+    if settings.beside or settings.time.limit_s is None or not Path(config.pictures).expanduser().is_dir():
+        return settings
+    goes_on = config.features in VARIANTS and config.weights is None
+    return replace(settings, beside=PRETRAINED if goes_on else SCRATCH)
 
 
 def share_found(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device) -> float | None:
     """Of the given labels, hidden a fold at a time; None where too few can be hidden."""
     settings, given = job.settings, job.given
+    settings = replace(settings, graph=GuidedConfig().graph)
     unseen = label_features(vectors, given, settings, class_names=job.class_names, device=device).guided.unseen.cpu()
     is_judged = ~unseen.isnan().any(dim=1)
     if int(is_judged.sum()) < FEWEST_JUDGED:
@@ -172,31 +186,56 @@ LEAST_FOR_PATCHES = 16
 """Pixels a side; below, a patch is half of the picture."""
 MANY_FOR_GPU = 10_000
 """Pictures from which a GPU can learn a deep network's filters."""
+FINE_TUNED_SIDE = {"cpu": 96, "cuda": 160}
+"""Pixels a side at which a pretrained network is trained on."""
+FINE_TUNED_BATCH = 48
+MOST_BYTES = 2 << 30
+"""Of pictures that are held in memory while a network is trained beside pretrained features."""
 BATCH_SIZE = 100
 LARGEST_K, SMALLEST_K = 50, 5
 ROWS_PER_NEIGHBOR = 8  # a row's neighbors should be a small part of its class
 
 
-def chosen_size(config: CollectionConfig, device: torch.device) -> int | None:
+def size_beside(settings: LabelingSettings, device: torch.device) -> int | None:
+    """The side in pixels for the network that is trained beside pretrained features."""
+    sides = FINE_TUNED_SIDE if settings.beside == PRETRAINED else LARGEST_SIDE
+    size = chosen_size(settings.collection, device, sides=sides)
+    n_pictures = max(1, len(find_pictures(Path(settings.collection.pictures).expanduser())[0]))
+    return None if size is None else min(size, max(LARGEST_SIDE["cpu"], int((MOST_BYTES / (3 * n_pictures)) ** 0.5)))
+
+
+def chosen_size(
+    config: CollectionConfig, device: torch.device, *, sides: Mapping[str, int] = LARGEST_SIDE
+) -> int | None:
     """The side in pixels for a folder's pictures: theirs where it is small, else what the device can train on."""
     folder = Path(config.pictures).expanduser()
     if config.size is not None or not folder.is_dir():
         return config.size
     files, _ = find_pictures(folder, leave_out=None if config.test is None else Path(config.test))
-    return min(LARGEST_SIDE[device.type], default_size(files)) if files else None
+    return min(sides[device.type], default_size(files)) if files else None
 
 
 def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> LabelingSettings:
     """The job's settings with those that its rows decide, and `section.field=value` texts above all."""
-    settings = job.settings
-    graph = replace(settings.graph, k=neighbors_for(len(job.collection), len(job.class_names)))
-    settings = replace(settings, graph=graph)
-    if isinstance(job.collection.rows, ImageSet):
-        model, train, method = chosen_network(job.collection.rows, device)
+    settings = replace(job.settings, graph=GuidedConfig().graph)
+    rows = job.collection.rows
+    if isinstance(rows, ImageSet):
+        settings = replace(settings, graph=training_graph(job))
+    if isinstance(rows, ImageSet) or settings.beside:
+        side = min(rows.images.shape[2:]) if isinstance(rows, ImageSet) else settings.collection.size
+        if settings.beside == PRETRAINED:
+            model, train, method = fine_tuned_network(settings.collection.features, device)
+        else:
+            model, train, method = chosen_network(side or LEAST_FOR_PATCHES, len(rows), device)
         settings = replace(settings, model=model, train=train, method=method)
     settings = override(settings, texts, fixed=FIXED)
     class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
     return settings
+
+
+def training_graph(job: Job) -> GraphConfig:
+    """The paper's, for a network that is trained, with as many neighbors as the job's rows bear."""
+    return GraphConfig(k=neighbors_for(len(job.collection), len(job.class_names)))
 
 
 def neighbors_for(n: int, n_classes: int) -> int:
@@ -204,15 +243,21 @@ def neighbors_for(n: int, n_classes: int) -> int:
     return min(LARGEST_K, max(SMALLEST_K, n // (ROWS_PER_NEIGHBOR * n_classes)))
 
 
-def chosen_network(rows: ImageSet, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
+def chosen_network(side: int, n_rows: int, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
     """By accuracy in a given time, on pictures other than those that are reported on."""
-    side = min(rows.images.shape[2:])
     train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, lr=0.1)
     if side < LEAST_FOR_PATCHES:
         return ModelConfig("small-cnn"), train, LaplaceNetConfig(n_views=2, mixup_alpha=1.0)
-    if device.type == "cuda" and len(rows) >= MANY_FOR_GPU:
+    if device.type == "cuda" and n_rows >= MANY_FOR_GPU:
         return ModelConfig("13-cnn"), replace(train, lr=0.03), LaplaceNetConfig(n_views=3)
     return ModelConfig("patch-cnn"), train, LaplaceNetConfig(n_views=1)
+
+
+def fine_tuned_network(name: str, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
+    """To go on from a pretrained network: fewer pixels than it was made for and small batches, for lack of time."""
+    model = ModelConfig(name, pretrained=True, pixels=FINE_TUNED_SIDE[device.type])
+    train = TrainConfig(batch_size=FINE_TUNED_BATCH, labeled_batch_size=FINE_TUNED_BATCH // 2, lr=0.05)
+    return model, train, LaplaceNetConfig(n_views=1 if device.type == "cpu" else 2)
 
 
 def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:

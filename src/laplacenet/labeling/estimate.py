@@ -1,6 +1,7 @@
 """How accurate the labels are, judged by labels that had no part in them: given ones that were hidden, or true ones."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -165,15 +166,16 @@ OF_UNJUDGED = 0.5  # accuracy in classes that cannot be judged, relative to the 
 def estimate_by_folds(
     unseen: Float[Tensor, "n C"],
     given: Int64[Tensor, " n"],
-    shares: Float[Tensor, " C"],
+    shares: Sequence[Float[Tensor, " C"]],
     *,
     n_folds: int,
     method: str,
     class_names: tuple[str, ...],
 ) -> Estimate:
-    """`unseen` are scores of labeled rows while their fold was hidden, NaN elsewhere; `shares` by `shares_to_count`.
+    """`unseen` are scores of labeled rows while their fold was hidden, NaN elsewhere.
 
-    Three things that a plain share of labels found again would hide:
+    `shares` are ways to count the classes, by `shares_to_count`: the interval holds all of theirs, the value is the
+    mean of theirs. Three things that a plain share of labels found again would hide:
 
     * The answer that counts had all labels, one that is judged only those outside a fold: half of them with two folds.
       So the upper end allows for an error that falls with the square root of the number of labels (measured: with its
@@ -181,23 +183,31 @@ def estimate_by_folds(
     * A class with one label cannot be judged, and is among the hardest. The lower end takes it to be all wrong, the
       value to be half as accurate as the others.
     * If labels were drawn at random, a class counts as often as it was drawn: an estimated prior would give weight to
-      the classes with many labels, which are the easier ones. Only if each class was given about as many labels as any
-      other do the estimated shares count.
+      the classes with many labels, which are the easier ones. If each class was given about as many labels as any
+      other, the estimated shares count too: they may be right, but favor the classes that are found too often.
     """
-    found = estimate_accuracy(unseen, given, shares, method=method, class_names=class_names)
-    if found.accuracy is None:
-        return found
-    is_judged = torch.tensor([entry.n > 0 for entry in found.classes])
-    unjudged = float(shares[~is_judged].sum() / shares.sum())
-    return replace(found, accuracy=widened(found.accuracy, n_folds=n_folds, unjudged=unjudged))
+    ways = [estimate_accuracy(unseen, given, one, method=method, class_names=class_names) for one in shares]
+    is_judged = torch.tensor([entry.n > 0 for entry in ways[0].classes])
+    intervals = [
+        widened(way.accuracy, n_folds=n_folds, unjudged=float(one[~is_judged].sum() / one.sum()))
+        for way, one in zip(ways, shares, strict=True)
+        if way.accuracy is not None
+    ]
+    if not intervals:
+        return ways[0]
+    accuracy = Interval(
+        value=sum(one.value for one in intervals) / len(intervals),
+        low=min(one.low for one in intervals),
+        high=max(one.high for one in intervals),
+    )
+    return replace(ways[0], accuracy=accuracy)
 
 
-def shares_to_count(given: Int64[Tensor, " n"], estimated: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
-    """How much each class counts: as often as it was drawn, or as estimated if the counts say nothing."""
+def shares_to_count(given: Int64[Tensor, " n"], estimated: Float[Tensor, " C"]) -> tuple[Float[Tensor, " C"], ...]:
+    """How much each class counts: as often as it was drawn, and also as estimated if the counts say nothing."""
     counts = torch.bincount(given[given >= 0], minlength=len(estimated))
-    if too_even(counts[counts > 0].numpy()):
-        return estimated
-    return (counts / counts.sum()).to(estimated.dtype)
+    drawn = (counts / counts.sum()).to(estimated.dtype)
+    return (drawn, estimated) if too_even(counts[counts > 0].numpy()) else (drawn,)
 
 
 def widened(accuracy: Interval, *, n_folds: int, unjudged: float) -> Interval:

@@ -1,7 +1,7 @@
-"""A pretrained network and a linear head for pictures that come later, in the run folder as `model.safetensors`.
+"""A linear head for pictures or embeddings that come later, in the run folder as `model.safetensors`.
 
 The head is fitted to the labels that were found for all pictures, not only to the given ones, so that what the graph
-has learned goes along. The network itself is not copied: its name and its fingerprint are.
+has learned goes along. The network that made the vectors is not copied: its name and its fingerprint are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from laplacenet.data import ChannelStatistics, Skipped
-from laplacenet.graph.guided import fit_temperature_to
+from laplacenet.graph.guided import RowTransform, fit_temperature_to
 from laplacenet.graph.logistic import fit_logistic
-from laplacenet.graph.pseudo_labels import unit_rows
-from laplacenet.labeling.predictions import Prediction, Source, named_predictions
+from laplacenet.labeling.predictions import Prediction, Source, named_predictions, vector_predictions
 from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
@@ -40,12 +39,15 @@ BLOCK = 512  # pictures between two lines of output
 
 @dataclass(frozen=True, eq=False)
 class FeatureModel:
-    """Vectors of the network `features` → centered and of length 1 → logits → probabilities at `temperature`."""
+    """Vectors of the network `features` → transformed rows → logits → probabilities at `temperature`.
 
-    features: str
+    `features` is None where the vectors are the user's own.
+    """
+
+    features: str | None
     weights_file: str | None
-    fingerprint: str
-    center: Float[Tensor, " d"]
+    fingerprint: str | None
+    transform: RowTransform
     weights: Float[Tensor, "d C"]
     offsets: Float[Tensor, " C"]
     temperature: float
@@ -53,20 +55,21 @@ class FeatureModel:
 
     def __post_init__(self) -> None:
         (d, n_classes), names = self.weights.shape, self.class_names
-        if self.center.shape != (d,) or self.offsets.shape != (n_classes,):
+        if self.transform.center.shape != (d,) or self.offsets.shape != (n_classes,):
             raise ValueError(f"center, weights and offsets do not fit one another ({d} numbers, {n_classes} classes)")
         if len(set(names)) != n_classes or len(names) != n_classes:
             raise ValueError(f"class_names must be {n_classes} different names")
         usable_temperature(self.temperature)
 
     def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:
-        if vectors.shape[1] != len(self.center):
-            raise InputError(f"embeddings of {vectors.shape[1]} numbers; this model reads {len(self.center)}")
-        rows = unit_rows(vectors.float() - self.center)
-        return ((rows @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
+        if vectors.shape[1] != len(self.weights):
+            raise InputError(f"embeddings of {vectors.shape[1]} numbers; this model reads {len(self.weights)}")
+        return ((self.transform(vectors) @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
 
     def network(self, device: torch.device) -> FeatureNetwork:
         """The network that the pictures were embedded with; another one of the same name is refused."""
+        if self.features is None:
+            raise InputError("this run labeled embeddings; give .npy or .npz files of more")
         weights = None if self.weights_file is None else Path(self.weights_file)
         found = load_features(self.features, weights=weights, device=device)
         if found.fingerprint != self.fingerprint:
@@ -92,12 +95,13 @@ def fit_head(
 
 
 def save_feature_model(folder: Path, model: FeatureModel) -> None:
-    tensors = {"center": model.center, "weights": model.weights, "offsets": model.offsets}
+    tensors = {"center": model.transform.center, "weights": model.weights, "offsets": model.offsets}
     description = {
         "kind": KIND,
         "features": model.features,
         "weights_file": model.weights_file,
         "fingerprint": model.fingerprint,
+        "is_rooted": model.transform.is_rooted,
         "class_names": model.class_names,
         "temperature": model.temperature,
     }
@@ -113,10 +117,10 @@ def load_feature_model(folder: Path) -> FeatureModel:
     found, tensors = read_model_files(folder)
     try:
         return FeatureModel(
-            features=str(found["features"]),
-            weights_file=None if found["weights_file"] is None else str(found["weights_file"]),
-            fingerprint=str(found["fingerprint"]),
-            center=tensors["center"],
+            features=text_or_none(found["features"]),
+            weights_file=text_or_none(found["weights_file"]),
+            fingerprint=text_or_none(found["fingerprint"]),
+            transform=RowTransform(tensors["center"], is_rooted=bool(found.get("is_rooted", False))),
             weights=tensors["weights"],
             offsets=tensors["offsets"],
             temperature=float(found["temperature"]),
@@ -126,10 +130,17 @@ def load_feature_model(folder: Path) -> FeatureModel:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a head over features ({error})") from error
 
 
+def text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
 def feature_predictions(
     model: FeatureModel, sources: Sequence[Source], *, device: torch.device, monitor: Monitor | None = None
 ) -> Iterator[Prediction | Skipped]:
-    """One for each picture, in order; a file in a folder that cannot be read is skipped and named."""
+    """One for each picture or row, in order; a file in a folder that cannot be read is skipped and named."""
+    if model.features is None:
+        yield from vector_predictions(model.probabilities, model.class_names, sources, monitor=monitor)
+        return
     for source in sources:
         if source.rows is not None:
             raise InputError(f"{source.path}: this run reads picture files; give pictures or folders of them")
@@ -149,28 +160,33 @@ def feature_predictions(
                 yield from named_predictions(names, model.probabilities(found.vectors), model.class_names)
 
 
-class CenteredTrunk(nn.Module):
-    """A trunk whose vectors are centered and brought to length 1."""
+class TransformedTrunk(nn.Module):
+    """A trunk and its vectors' `RowTransform`, in operations that can be exported."""
 
     center: Tensor
 
-    def __init__(self, trunk: nn.Module, center: Float[Tensor, " d"]) -> None:
+    def __init__(self, trunk: nn.Module, transform: RowTransform) -> None:
         super().__init__()
-        self.trunk = trunk
-        self.register_buffer("center", center)
+        self.trunk, self.is_rooted = trunk, transform.is_rooted
+        self.register_buffer("center", transform.center)
 
     def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
-        return nn.functional.normalize(self.trunk(x) - self.center, dim=1)
+        vectors = self.trunk(x)
+        if self.is_rooted:
+            vectors = vectors.clamp(min=0).sqrt()
+        return nn.functional.normalize(vectors - self.center, dim=1)
 
 
 def feature_network(folder: Path) -> tuple[Network, ModelDescription]:
     """Trunk and head as one network of plain operations, for export."""
     model = load_feature_model(folder)
+    if model.features is None:
+        raise InputError(f"{folder}: labeled embeddings; there is no network to export, use laplacenet predict")
     features = model.network(torch.device("cpu"))
     if features.module is None:
         raise InputError(f"{model.features}: an ONNX file cannot be joined with its head; use laplacenet predict")
-    body = CenteredTrunk(features.module, model.center)
-    network = Network(body, embedding_size=len(model.center), n_classes=len(model.class_names))
+    body = TransformedTrunk(features.module, model.transform)
+    network = Network(body, embedding_size=len(model.weights), n_classes=len(model.class_names))
     with torch.no_grad():
         network.head.weight.copy_(model.weights.T)
         network.head.bias.copy_(model.offsets)

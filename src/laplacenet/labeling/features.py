@@ -1,4 +1,4 @@
-"""Pictures seen through a pretrained network: classifier and graph label them together, in seconds."""
+"""Vectors, the user's own or a pretrained network's of pictures: classifier and graph label them in seconds."""
 
 import time
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from laplacenet.data.judges import labels_own_rows, renumbered
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
 from laplacenet.data.walking import PictureFile
-from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
+from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, RowTransform, label_landscape, landscape
 from laplacenet.labeling.estimate import FEW, calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
@@ -26,17 +26,16 @@ from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.folder import FolderReading, embed_folder
 from laplacenet.runtime import InputError, Monitor, RunFolder, TimeLimitError
-from laplacenet.training import Execution
 
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # pictures beyond which a fold takes seconds
-SUSPECT_RATIO = 150.0  # how much likelier another class must be; on clean labels 1 in 100 is then suspected at most
+SUSPECT_RATIO = 150.0  # how much likelier another of ten classes must be: then 1 correct label in 100 is suspected
 ESTIMATED = "shrunk"  # the prior that is told from given labels; here the found ones say their part too
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureLabels:
-    """What classifier and graph say of every picture, and how well, by labels that were hidden from them."""
+    """What classifier and graph say of every row, and how well, by labels that were hidden from them."""
 
     land: Landscape
     guided: GuidedLabels
@@ -46,10 +45,17 @@ class FeatureLabels:
     @property
     def findings(self) -> Findings:
         finders = torch.full((len(self.guided.labels),), SOURCES.index("graph"), dtype=torch.uint8)
-        evidence = score_evidence(self.guided.scores.cpu())
-        return Findings(
-            evidence, 1.0, self.guided.unseen.float().cpu(), finders, self.land.X.float().cpu(), SUSPECT_RATIO
-        )
+        scores, unseen = self.guided.scores.cpu(), self.guided.unseen.float().cpu()
+        least_ratio = suspect_ratio(scores.shape[1])
+        return Findings(score_evidence(scores), 1.0, unseen, finders, self.land.X.float().cpu(), least_ratio)
+
+
+def suspect_ratio(n_classes: int) -> float:
+    """How much likelier another class must be than the given one: a slip is spread over all classes but the true one.
+
+    With 150 for a hundred classes, 3 correct labels in 100 were suspected.
+    """
+    return SUSPECT_RATIO * max(1.0, (n_classes - 1) / 9)
 
 
 class TimedMonitor:
@@ -123,9 +129,10 @@ def label_features(
     class_names: tuple[str, ...],
     device: torch.device,
 ) -> FeatureLabels:
+    """By the settings' graph, which `settings_for` chooses for vectors."""
     n_folds = N_FOLDS if len(vectors) <= MANY else N_FOLDS_OF_MANY
     prior = None if settings.prior == ESTIMATED else class_shares(settings.prior, given, len(class_names))
-    config = GuidedConfig(prior=prior, n_folds=n_folds, seed=settings.seed)
+    config = GuidedConfig(graph=settings.graph, prior=prior, n_folds=n_folds, seed=settings.seed)
     land = landscape(vectors.to(device), config)
     guided = label_landscape(land, given, n_classes=len(class_names), config=config)
     unseen = guided.unseen.float().cpu()
@@ -135,7 +142,7 @@ def label_features(
     estimate = estimate_by_folds(
         unseen,
         given,
-        shares_to_count(given, shares) if prior is None else shares,
+        shares_to_count(given, shares) if prior is None else (shares,),
         n_folds=int(guided.folds.max()) + 1,
         method=method(int(is_judged.sum())),
         class_names=class_names,
@@ -155,22 +162,25 @@ def method(n_judged: int) -> str:
     )
 
 
-def run_on_features(
+def labels_of(job: Job, device: torch.device) -> FeatureLabels:
+    rows = job.collection.rows
+    assert isinstance(rows, VectorSet)
+    return label_features(rows.vectors, job.given, job.settings, class_names=job.class_names, device=device)
+
+
+def write_feature_labels(
     job: Job,
     folder: RunFolder,
-    network: FeatureNetwork,
+    network: FeatureNetwork | None,
+    found: FeatureLabels,
     *,
     choices: tuple[str, ...],
-    execution: Execution,
     started_at: float,
 ) -> Labeling:
-    """`choices` are sentences for the page; `started_at` is by `time.monotonic`."""
-    rows, settings = job.collection.rows, job.settings
-    assert isinstance(rows, VectorSet)
-    found = label_features(rows.vectors, job.given, settings, class_names=job.class_names, device=execution.device)
+    """The labels, the model and all else that the run folder holds; `network` is None for embeddings."""
     model = feature_model(job, found, network)
-    positions = map_positions(found.land.X.float().cpu(), seed=settings.seed)
-    summary = summary_of(job, found, choices)
+    positions = map_positions(found.land.X.float().cpu(), seed=job.settings.seed)
+    summary = summary_of(job, found, choices, kind="embeddings" if network is None else "pictures")
     labeling = labeling_of(found.findings, summary, positions, names=job.collection.names, given=job.given)
     predicted = None
     if job.judges is not None and isinstance(job.judges.rows, VectorSet) and not job.are_judges_inside:
@@ -179,20 +189,21 @@ def run_on_features(
     summary = replace(labeling.summary, estimate=estimate, elapsed_s=time.monotonic() - started_at)
     labeling = replace(labeling, summary=summary)
     save_feature_model(folder.path, model)
-    save_pictures(folder, labeling, job.collection)
+    if network is not None:
+        save_pictures(folder, labeling, job.collection)
     save_labeling(folder.path, labeling)
     write_labels(folder.path, labeling)
     return labeling
 
 
-def feature_model(job: Job, found: FeatureLabels, network: FeatureNetwork) -> FeatureModel:
-    guided, X = found.guided, found.land.X
+def feature_model(job: Job, found: FeatureLabels, network: FeatureNetwork | None) -> FeatureModel:
+    guided, X, transform = found.guided, found.land.X, found.land.transform
     weights, offsets, temperature = fit_head(X, guided.labels, guided.scores, seed=job.settings.seed)
     return FeatureModel(
-        features=network.name,
+        features=None if network is None else network.name,
         weights_file=job.settings.collection.weights,
-        fingerprint=network.fingerprint,
-        center=found.land.center.float().cpu(),
+        fingerprint=None if network is None else network.fingerprint,
+        transform=RowTransform(transform.center.float().cpu(), transform.is_rooted),
         weights=weights,
         offsets=offsets,
         temperature=temperature,
@@ -209,10 +220,10 @@ def save_pictures(folder: RunFolder, labeling: Labeling, collection: Collection)
         save_gallery(folder.path, rows[kept], images)
 
 
-def summary_of(job: Job, found: FeatureLabels, choices: tuple[str, ...]) -> Summary:
+def summary_of(job: Job, found: FeatureLabels, choices: tuple[str, ...], *, kind: str) -> Summary:
     return Summary(
         title=job.settings.name,
-        kind="pictures",
+        kind=kind,
         class_names=job.class_names,
         prior=tuple(found.guided.prior.tolist()),
         choices=choices,
@@ -225,18 +236,29 @@ def summary_of(job: Job, found: FeatureLabels, choices: tuple[str, ...]) -> Summ
     )
 
 
-def feature_choices(job: Job, network: FeatureNetwork) -> tuple[str, ...]:
-    k = GuidedConfig().graph.k
-    is_limited = job.settings.time.limit_s is not None
+def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]:
+    """What was chosen and why, in sentences; `network` is None for embeddings."""
+    rows, settings = job.collection.rows, job.settings
+    assert isinstance(rows, VectorSet)
+    n, d = rows.vectors.shape
+    seen = f"Embeddings of {d} numbers; no network is trained."
+    if network is not None:
+        seen = (
+            f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and"
+            f" makes {network.n_features} numbers of it."
+        )
     return (
-        f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and makes"
-        f" {network.n_features} numbers of it; it is not trained.",
-        f"Logistic regression on the given labels says what each of the {len(job.collection)} pictures may show; a"
-        f" graph lets it agree with the {k} most similar pictures.",
+        seen,
+        f"Logistic regression on the given labels says what each of the {n} rows may be; a graph lets it agree with the"
+        f" {settings.graph.k} most similar rows.",
         "How frequent the classes are is estimated from the given labels and from what was found."
-        if job.settings.prior == ESTIMATED
+        if settings.prior == ESTIMATED
         else "Classes are expected to have the shares that were asked for.",
-        *(("The time limit (--for) is not used, since nothing is trained.",) if is_limited else ()),
+        *(
+            ("The time limit (--for) is not used, since nothing is trained.",)
+            if settings.time.limit_s and not settings.beside
+            else ()
+        ),
     )
 
 
@@ -248,6 +270,8 @@ def calibration_notes(found: FeatureLabels) -> list[str]:
         notes.append(f"confidences are calibrated on {found.calibration.n} labels only, which say little")
     if not found.guided.is_converged:
         notes.append("the conjugate gradients did not converge; raise graph.max_iterations or graph.tol")
+    if (recall := found.land.graph.recall) is not None:
+        notes.append(f"the neighbor search is approximate and finds {recall:.1%} of the neighbors")
     return notes
 
 

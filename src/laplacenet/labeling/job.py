@@ -30,7 +30,7 @@ from laplacenet.labeling.result import Estimate
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, provenance
 from laplacenet.runtime.decoding import decode
-from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.runtime.run_folder import PROVENANCE
 from laplacenet.runtime.settings import to_json
 from laplacenet.training import Execution
 
@@ -178,7 +178,7 @@ def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
     if job.collection.skipped:
         write_skipped(folder.path / SKIPPED, job.collection.skipped)
     record_inputs(job, folder, execution)
-    folder.write(EXPERIMENT, to_json(job.settings))
+    folder.write_experiment(to_json(job.settings))
 
 
 def record_inputs(job: Job, folder: RunFolder, execution: Execution) -> None:

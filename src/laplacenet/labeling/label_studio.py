@@ -14,7 +14,8 @@ LOCAL_FILES = "/data/local-files/?d="
 """Where Label Studio serves files below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
 
 NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-CHOICE, IMAGE = "choice", "image"
+LABEL, IMAGE = "label", "image"
+"""What control and picture are called: the first heads a column of Label Studio's CSV and is a key of its JSON-MIN."""
 
 
 def tasks(labeling: Labeling, rows: Sequence[tuple[int, int, str]], *, prefix: str) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def _task(labeling: Labeling, row: int, guess: int, why: str, *, prefix: str) ->
     result = {
         "id": f"row-{row}",
         "type": "choices",
-        "from_name": CHOICE,
+        "from_name": LABEL,
         "to_name": IMAGE,
         "value": {"choices": [offered(labeling.summary.class_names[guess])]},
     }
@@ -49,7 +50,7 @@ def _task(labeling: Labeling, row: int, guess: int, why: str, *, prefix: str) ->
 def labeling_config(class_names: Sequence[str]) -> str:
     """The labeling interface in which the tasks' predictions have their place."""
     choices = "".join(f"    <Choice value={quoteattr(offered(name))}/>\n" for name in class_names)
-    head = f'  <Choices name="{CHOICE}" toName="{IMAGE}" choice="single" showInline="true">\n'
+    head = f'  <Choices name="{LABEL}" toName="{IMAGE}" choice="single" showInline="true">\n'
     return f'<View>\n  <Image name="{IMAGE}" value="${IMAGE}"/>\n{head}{choices}  </Choices>\n</View>\n'
 
 

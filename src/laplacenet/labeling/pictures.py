@@ -91,10 +91,17 @@ class StageProgress:
 class PictureStages:
     """The stages of one labeling, one after another, each as long as the time left allows."""
 
-    def __init__(self, context: LabelingContext, *, step_s: float | None, ends_at: float | None) -> None:
+    def __init__(
+        self,
+        context: LabelingContext,
+        *,
+        step_s: float | None,
+        ends_at: float | None,
+        plan: StagePlan | None = None,
+    ) -> None:
         """`step_s` is None where the number of steps was asked for; `ends_at` where there is no time limit."""
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
-        self.plan = StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
+        self.plan = plan or StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
         self.is_vote_owed = self.are_done and all(map(self.is_done, self.votes))
         self.is_out_of_time = False
         self.overhead_s = 0.0

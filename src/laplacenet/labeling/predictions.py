@@ -1,6 +1,6 @@
 """A trained network on pictures from outside: files, folders and arrays, brought to the size that it reads."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from laplacenet.augment import normalized
-from laplacenet.data import Collection, ImageSet, Skipped
+from laplacenet.data import Collection, ImageSet, Skipped, VectorSet
 from laplacenet.data.arrays import ARRAY_SUFFIXES
 from laplacenet.data.collection import read_array_collection
 from laplacenet.data.decoding import SUFFIXES
@@ -23,6 +23,7 @@ from laplacenet.models.saved import ModelDescription
 from laplacenet.runtime import InputError, Monitor, NullMonitor
 
 BLOCK = 500  # pictures decoded and judged at once
+ROWS_AT_ONCE = 5_000  # of embeddings
 
 Named = tuple[list[str], UInt8[Tensor, "n c h w"]]
 
@@ -71,6 +72,31 @@ def predictions(
                 names, images = found
                 scores = (inference.logits(images) / description.temperature).softmax(dim=1)
                 yield from named_predictions(names, scores, description.class_names)
+
+
+def vector_predictions(
+    judge: Callable[[Float[Tensor, "m d"]], Float[Tensor, "m C"]],
+    class_names: Sequence[str],
+    sources: Sequence[Source],
+    *,
+    monitor: Monitor | None = None,
+) -> Iterator[Prediction]:
+    """One for each row of the array files, in order; `judge` makes probabilities of some rows."""
+    for source, rows in [(source, _vectors(source)) for source in sources]:
+        named = None if source.rows is None else source.rows.file_names
+        names: Sequence[str] = row_names(source.path, len(rows)) if named is None else named
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = names[start : start + ROWS_AT_ONCE]
+            probabilities = judge(rows.vectors[start : start + ROWS_AT_ONCE])
+            (monitor or NullMonitor()).advance(len(some))
+            yield from named_predictions(some, probabilities, class_names)
+
+
+def _vectors(source: Source) -> VectorSet:
+    rows = None if source.rows is None else source.rows.rows
+    if not isinstance(rows, VectorSet):
+        raise InputError(f"{source.path}: holds no embeddings; this run labeled some, give .npy or .npz files of more")
+    return rows
 
 
 def named_predictions(

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
-from laplacenet.runtime import InputError, read_sealed, write_sealed
+from laplacenet.runtime import InputError
 from laplacenet.runtime.csv_files import write_csv
 from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.run_folder import read_run_file, write_run_file
 from laplacenet.runtime.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 
 SUMMARY, TENSORS = "labeling.json", "labeling.safetensors"
@@ -197,7 +198,7 @@ class LabelingFile:
 def save_labeling(folder: Path, labeling: Labeling) -> None:
     """The tensors first: a summary without tensors would look finished."""
     checksum = write_sealed_tensors(folder / TENSORS, {field: getattr(labeling, field) for field in ROW_FIELDS})
-    write_sealed(folder / SUMMARY, asdict(LabelingFile(labeling.names, checksum, labeling.summary)))
+    write_run_file(folder / SUMMARY, asdict(LabelingFile(labeling.names, checksum, labeling.summary)))
 
 
 def load_labeling(folder: Path) -> Labeling:
@@ -218,7 +219,7 @@ def load_labeling(folder: Path) -> Labeling:
 
 
 def read_labeling_file(folder: Path) -> LabelingFile:
-    return decode(LabelingFile, read_sealed(folder / SUMMARY), source=str(folder / SUMMARY), finite=True)
+    return decode(LabelingFile, read_run_file(folder / SUMMARY), source=str(folder / SUMMARY), finite=True)
 
 
 def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | None:

@@ -1,4 +1,4 @@
-"""One session of a labeling: read the inputs, choose settings, then train or ask the graph, and write the labels."""
+"""One session of a labeling: read the inputs, choose settings, train or ask the graph, and write the labels."""
 
 import contextlib
 import threading
@@ -11,21 +11,41 @@ import torch
 
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
-from laplacenet.labeling.choices import FeatureChoice, choose_features, chosen_size, settings_for
-from laplacenet.labeling.embeddings import graph_choices, run_on_embeddings
-from laplacenet.labeling.features import TimedMonitor, feature_choices, features_of, read_feature_job, run_on_features
+from laplacenet.labeling.beside import judging_folds
+from laplacenet.labeling.beside_run import BesideRun, FrozenRun, same_pictures
+from laplacenet.labeling.choices import (
+    FeatureChoice,
+    choose_features,
+    chosen_size,
+    settings_for,
+    size_beside,
+    training_graph,
+    with_training_beside,
+)
+from laplacenet.labeling.features import (
+    TimedMonitor,
+    feature_choices,
+    features_of,
+    labels_of,
+    read_feature_job,
+    write_feature_labels,
+)
 from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, require_same_inputs
 from laplacenet.labeling.picture_run import picture_run, require_trainable
 from laplacenet.labeling.pictures import StageProgress
+from laplacenet.labeling.result import load_labeling, save_labeling
 from laplacenet.labeling.settings import SCRATCH, LabelingSettings, read_settings
-from laplacenet.labeling.stage_plan import plan_steps, use_threads
-from laplacenet.labeling.stages import LabelingContext, StageEpoch
+from laplacenet.labeling.stage_plan import FINAL, plan_steps, use_threads
+from laplacenet.labeling.stages import PASS, STAGES, LabelingContext, StageEpoch
 from laplacenet.models.features import FeatureNetwork
 from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
-from laplacenet.training import Execution
+from laplacenet.runtime.run_folder import PROVENANCE, remove
+from laplacenet.training import DivergedError, Execution
 
 DEFAULT_LIMIT_S = 240.0
 """For training on pictures, where neither time nor steps were asked for."""
+LEAST_BESIDE_S = 30.0
+"""Time left from which it pays to train a network beside pretrained features."""
 CHOOSING_SHARE = 0.4
 """Of the time: what --features auto may take to judge a pretrained network; a network is trained in the rest."""
 
@@ -109,14 +129,19 @@ def start(
     with folder.locked():
         if job.are_pictures:
             return train_pictures(job, folder, session, is_new=True, why=choice.why)
-        return spread(job, folder, session)
+        return label_by_features(job, folder, session, None)
 
 
 def start_with_features(
     choice: FeatureChoice, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
 ) -> SessionEnd:
     """Label pictures that a pretrained network looks at."""
-    settings = choice.settings
+    settings = with_training_beside(choice.settings)
+    if settings.beside:
+        size = size_beside(settings, session.execution.device)
+        limit_s = settings.time.limit_s or DEFAULT_LIMIT_S
+        settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
+        settings = replace(settings, collection=replace(settings.collection, size=size))
     network = features_of(settings, session.execution.device)
     job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
@@ -128,14 +153,65 @@ def start_with_features(
 
 
 def label_by_features(
-    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork, *, why: tuple[str, ...] = ()
+    job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork | None, *, why: tuple[str, ...] = ()
 ) -> SessionEnd:
-    """Seconds, and always from the start."""
+    """Seconds, and always from the start; then a network is trained beside them, if one is to be.
+
+    `network` is None for embeddings. The labels are written at once, unless better ones are there already from an
+    earlier session.
+    """
+    has_changed = folder.has(PROVENANCE) and input_changes_of(job, folder) is not None
     begin(job, folder, session.execution)
     choices = (*why, *feature_choices(job, network))
     session.progress.chose(choices)
-    run_on_features(job, folder, network, choices=choices, execution=session.execution, started_at=session.started_at)
-    return SessionEnd(folder)
+    found = labels_of(job, session.execution.device)
+    if has_changed:
+        remove(folder.path / STAGES)
+        folder.restore_epoch_lines(b"")
+    if not (folder.path / STAGES / FINAL / PASS).is_file():
+        write_feature_labels(job, folder, network, found, choices=choices, started_at=session.started_at)
+    if network is None or not job.settings.beside:
+        return SessionEnd(folder)
+    return train_beside(FrozenRun(job, network, found, choices), folder, session)
+
+
+def keep_frozen(frozen: FrozenRun, folder: RunFolder, choices: tuple[str, ...], session: LabelingSession) -> None:
+    """The labels of the frozen features stand: only the sentences about them are new."""
+    labeling = load_labeling(folder.path)
+    elapsed_s = time.monotonic() - session.started_at
+    save_labeling(
+        folder.path, replace(labeling, summary=replace(labeling.summary, choices=choices, elapsed_s=elapsed_s))
+    )
+
+
+def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession) -> SessionEnd:
+    """Time that is left goes into a network, and its labels replace those of the features if they are better."""
+    settings = frozen.job.settings
+    folds = judging_folds(frozen.job.given, seed=settings.seed)
+    left_s = session.started_at + (settings.time.limit_s or DEFAULT_LIMIT_S) - time.monotonic()
+    if folds is None or left_s < LEAST_BESIDE_S:
+        why = "too few labels are given to judge it" if folds is None else "the time is used up"
+        session.progress.chose((f"No network is trained beside the features: {why}.",))
+        return SessionEnd(folder)
+    images = session.read(replace(settings, graph=training_graph(frozen.job)))
+    if not same_pictures(frozen.job, images):
+        session.progress.warn("the pictures have changed while they were read; no network is trained on them")
+        return SessionEnd(folder)
+    watch = SignalMonitor()
+    context = LabelingContext(images, folder, session.execution, watch, session.started_at)
+    run = BesideRun(frozen, context, folds)
+    with use_threads(run.context.job.settings.threads or torch.get_num_threads()):
+        try:
+            with watch, session.progress.training(run.ends_at) as show:
+                for record in run.epochs():
+                    show(record)
+        except (DivergedError, torch.OutOfMemoryError) as error:
+            session.progress.warn(f"training beside the features failed ({error}); their labels stand")
+            return SessionEnd(folder, tuple(run.stages.progress()), signal=watch.signal)
+        session.progress.chose(run.sentences())
+        if run.write() is None:
+            keep_frozen(frozen, folder, (*frozen.choices, *run.sentences()), session)
+    return SessionEnd(folder, tuple(run.stages.progress()), signal=watch.signal)
 
 
 def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -> SessionEnd:
@@ -155,7 +231,7 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
             require_same_inputs(job, folder)
             return train_pictures(job, folder, session, is_new=False)
         warn_of_changes(job, folder, session)
-        return spread(job, folder, session)
+        return label_by_features(job, folder, session, None)
 
 
 def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
@@ -164,14 +240,6 @@ def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> No
         session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
     for note in notes_on(job):
         session.progress.warn(note)
-
-
-def spread(job: Job, folder: RunFolder, session: LabelingSession) -> SessionEnd:
-    """Label embeddings: seconds, and always from the start."""
-    begin(job, folder, session.execution)
-    session.progress.chose(graph_choices(job))
-    run_on_embeddings(job, folder, execution=session.execution, started_at=session.started_at)
-    return SessionEnd(folder)
 
 
 def train_pictures(

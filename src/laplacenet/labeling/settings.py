@@ -12,6 +12,8 @@ from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
 SCRATCH = "scratch"
+PRETRAINED = "pretrained"
+BESIDE = ("", PRETRAINED, SCRATCH)
 MOST_THREADS = 1024
 
 
@@ -19,6 +21,7 @@ FIXED = {
     "kind": "another command",
     "name": "--out",
     "collection": "the options of this command",
+    "beside": "--features and --for",
     "time.limit_s": "--for",
     "time.steps": "--steps",
     "train.steps": "--steps",
@@ -70,9 +73,10 @@ class TimeConfig:
 class LabelingSettings:
     """The settings of one labeling.
 
-    `prior` is a word or numbers, as `prior_shares` takes them; embeddings need neither `model` nor `augment` nor
-    `train`. `train.steps` are those of the first stage, as planned. `threads` is the number of threads that torch
-    uses on a CPU; None until it is known.
+    `beside` says whether a network is trained beside pretrained features, in the time that they leave: not at all
+    (empty), started from the `pretrained` network, or from `scratch`. `prior` is a word or numbers, as `prior_shares`
+    takes them; embeddings need neither `model` nor `augment` nor `train`. `train.steps` are those of the first stage,
+    as planned. `threads` is the number of threads that torch uses on a CPU; None until it is known.
     """
 
     kind: str = KIND
@@ -80,6 +84,7 @@ class LabelingSettings:
     seed: int = 0
     prior: str = "shrunk"
     threads: int | None = None
+    beside: str = ""
     collection: CollectionConfig = field(default_factory=CollectionConfig)
     time: TimeConfig = field(default_factory=TimeConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -91,11 +96,13 @@ class LabelingSettings:
     def __post_init__(self) -> None:
         if self.threads is not None and not 0 < self.threads <= MOST_THREADS:
             raise InputError(f"threads = {self.threads}; give a number between 1 and {MOST_THREADS}")
+        if self.beside not in BESIDE:
+            raise InputError(f"beside = {self.beside!r}; choose {PRETRAINED}, {SCRATCH} or nothing")
 
 
 def read_settings(folder: RunFolder) -> LabelingSettings:
     """Of a run of label, or of another command that labels, whose `kind` says so."""
-    content = folder.read(EXPERIMENT)
-    if not isinstance(content, dict) or "kind" not in content:
+    content = folder.read_experiment()
+    if "kind" not in content:
         raise InputError(f"{folder.path}: is no labeling; go on with laplacenet train --resume {folder.path}")
     return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))

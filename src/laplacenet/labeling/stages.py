@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from laplacenet.data import ImageSet, data_hash
+from laplacenet.data import ChannelStatistics, ImageSet, data_hash
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
@@ -64,6 +64,7 @@ def read_curves(folder: Path) -> list[dict[str, Any]]:
     return RunFolder(folder).epochs()
 
 
+STAGES = "stages"
 PLAN, PASS = "stage.json", "labels.safetensors"
 
 
@@ -104,11 +105,16 @@ class LabelingContext:
     @property
     def views(self) -> ImageViews:
         height, width = self.rows.images.shape[2:]
-        return ImageViews(self.job.settings.augment, self.rows.statistics, height=height, width=width)
+        return ImageViews(self.job.settings.augment, self.statistics, height=height, width=width)
+
+    @property
+    def statistics(self) -> ChannelStatistics:
+        """By which pictures are normalized: their own, or as a pretrained network expects."""
+        return self.job.settings.model.input_statistics(self.rows.statistics)
 
     def description(self, temperature: float = 1.0) -> ModelDescription:
         shape = tuple(self.rows.images.shape[1:])
-        return ModelDescription(self.job.settings.model, shape, self.job.class_names, self.rows.statistics, temperature)
+        return ModelDescription(self.job.settings.model, shape, self.job.class_names, self.statistics, temperature)
 
     def fresh_network(self, stage: str) -> Network:
         """Always the same for the same seed and stage; networks that are to vote should differ from the start.
@@ -121,7 +127,7 @@ class LabelingContext:
         return network
 
     def path(self, stage: str) -> Path:
-        return self.folder.path / "stages" / stage
+        return self.folder.path / STAGES / stage
 
 
 @dataclass(frozen=True, eq=False)

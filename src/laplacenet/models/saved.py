@@ -19,7 +19,8 @@ from torch import Tensor
 from laplacenet.data import ChannelStatistics
 from laplacenet.models.build import ModelConfig, build_network, untrained_network
 from laplacenet.models.network import Network
-from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
+from laplacenet.runtime import InputError, read_json, read_whole, write_whole
+from laplacenet.runtime.run_folder import read_run_file, write_run_file
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 HASH_OF_WEIGHTS = "hash of " + WEIGHTS
@@ -58,7 +59,7 @@ def save_model(folder: Path, network: Network, description: ModelDescription) ->
 def load_model(folder: Path) -> tuple[Network, ModelDescription]:
     """The network in evaluation mode, on the CPU."""
     found, weights = read_model_files(folder)
-    description = _description(found, source=str(folder / DESCRIPTION))
+    description = read_description(found, source=str(folder / DESCRIPTION))
     network = description.build_to_fill()
     try:
         network.load_state_dict(weights, strict=True)
@@ -74,12 +75,12 @@ def write_model_files(folder: Path, description: Mapping[str, Any], tensors: Map
     """A model's tensors and, with their checksum, its description."""
     content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     write_whole(folder / WEIGHTS, content)
-    write_sealed(folder / DESCRIPTION, {**description, HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest()})
+    write_run_file(folder / DESCRIPTION, {**description, HASH_OF_WEIGHTS: hashlib.sha256(content).hexdigest()})
 
 
 def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The description and the tensors, which must be those that it was written with."""
-    found, content = read_sealed(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
+    found, content = read_run_file(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
     if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
         raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")
     try:
@@ -105,7 +106,8 @@ def _require_readable(network: Network, description: ModelDescription, *, source
         raise InputError(f"{source}: its network {description.model.name} cannot read inputs of {shape}") from error
 
 
-def _description(found: dict[str, Any], *, source: str) -> ModelDescription:
+def read_description(found: Any, *, source: str) -> ModelDescription:
+    """From the content of a JSON file."""
     try:
         shape, names, statistics = found["input_shape"], found["class_names"], found["statistics"]
         return ModelDescription(

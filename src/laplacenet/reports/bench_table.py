@@ -13,6 +13,7 @@ from laplacenet.experiments.benchmark import (
     PassRow,
     PropagationRow,
     Row,
+    ScaleRow,
     SearchRow,
     StepRow,
     StreamRow,
@@ -63,6 +64,8 @@ def row_line(row: Row, *, our_pass: PassRow | None, base: EpochRow | None) -> Ta
             return search_line(row)
         case GraphRow():
             return graph_line(row)
+        case ScaleRow():
+            return scale_line(row)
         case StreamRow():
             return stream_line(row)
         case EpochRow():
@@ -162,6 +165,31 @@ def graph_line(row: GraphRow) -> TableLine:
         ratio="" if row.exponent is None else f"time ~ n^{row.exponent:.2f}",
         memory=gibibytes(row.peak_bytes),
         remarks=joined([search, stages(row.stages), f"{row.n_iterations} iterations", f"purity {row.purity:.2f}"]),
+    )
+
+
+def scale_line(row: ScaleRow) -> TableLine:
+    search = "exact" if row.recall is None else f"recall {row.recall:.3f}"
+    exact, approximate = (
+        f"{100 * accuracy:.2f} % right in {format_seconds(seconds)}"
+        for accuracy, seconds in (
+            (row.sample_exact_accuracy, row.sample_exact_s),
+            (row.sample_approximate_accuracy, row.sample_approximate_s),
+        )
+    )
+    return TableLine(
+        what=f"graph at scale, n = {row.n:,}, d = {row.d}, k = {row.k}, C = {row.n_classes}",
+        ours=format_seconds(row.total_s),
+        memory=gibibytes(row.peak_bytes),
+        remarks=joined(
+            [
+                search,
+                stages(row.stages),
+                f"{row.n_iterations} iterations",
+                f"{100 * row.accuracy:.2f} % right",
+                f"{row.sample_n:,} of the points: exact graph {exact}, approximate {approximate}",
+            ]
+        ),
     )
 
 

@@ -58,7 +58,7 @@ def open_session(source: Source, embedder: Embedder) -> Iterator[Opened]:
     found = find_photos(photos, leave_out=source.run)
     folder, settings = run_folder(source.run, photos, seed=source.seed)
     with folder.locked():
-        folder.write(EXPERIMENT, to_json(with_network(settings, embedder)))
+        folder.write_experiment(to_json(with_network(settings, embedder)))
         is_new = not (folder.path / ANSWERS).exists()
         session = Session(found, Journal(folder.path / ANSWERS), embedder, seed=source.seed)
         if is_new:
@@ -81,8 +81,8 @@ def features_of(source: Source, features: str | None, weights: Path | None) -> t
 
 
 def settings_of(run: Path) -> LabelingSettings:
-    content = RunFolder.open(run).read(EXPERIMENT)
-    if not isinstance(content, dict) or content.get("kind") != KIND:
+    content = RunFolder.open(run).read_experiment()
+    if content.get("kind") != KIND:
         raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
     return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
+from laplacenet.graph.guided import RowTransform
 from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate
 from laplacenet.labeling.evidence import class_masses, score_evidence
@@ -73,8 +74,10 @@ class Snapshot:
 def snapshot(session: Session) -> Snapshot:
     with session.lock:
         result, known, state = session.live.current, session.known, session.state
-        if result is None or not bool((known.targets != UNKNOWN).any()):
+        if not bool((known.targets != UNKNOWN).any()):
             raise InputError("nothing to write yet: no picture has been labeled")
+        if result is None:
+            raise InputError("nothing to write yet: the pictures are still being read; the answers are saved")
         columns = current_columns(result, state)
         return Snapshot(result, known, columns, dict(state.classes), session.estimate(), state.n_questions)
 
@@ -214,7 +217,7 @@ def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapsho
         features=embedder.name,
         weights_file=None if embedder.weights is None else str(embedder.weights),
         fingerprint=embedder.fingerprint,
-        center=embedded.center,
+        transform=RowTransform(embedded.center, is_rooted=False),
         weights=weights,
         offsets=offsets,
         temperature=temperature,

@@ -10,6 +10,11 @@ from jaxtyping import Float
 from laplacenet.models.features import load_features
 from laplacenet.models.features.cache import VectorCache, cache_folder, picture_key
 from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.models.features.lite import VARIANTS
+from laplacenet.models.features.lite_weights import require_wheel
+from laplacenet.models.features.load import ACCEPTED
+from laplacenet.models.features.timm_model import TIMM
+from laplacenet.runtime import InputError
 
 CHUNK = 32
 LARGEST_SAVED = 512
@@ -22,6 +27,7 @@ class PretrainedEmbedder:
     """
 
     def __init__(self, name: str, *, weights: Path | None = None, device: torch.device | None = None) -> None:
+        require_network(name, weights)
         self.name, self.weights, self.fingerprint = name, weights, ""
         self._device = device
 
@@ -55,3 +61,17 @@ class PretrainedEmbedder:
                     yield None if vector is None else vector.numpy()
         finally:
             save()
+
+
+def require_network(name: str, weights: Path | None) -> None:
+    """Refuse what could not be loaded later, when only the page could say so."""
+    if weights is not None and not weights.is_file():
+        raise InputError(f"--weights {weights}: no such file")
+    if name in VARIANTS:
+        if weights is None:
+            require_wheel(name)
+    elif name.lower().endswith(".onnx"):
+        if not Path(name).is_file():
+            raise InputError(f"--features {name}: no such file")
+    elif not name.startswith(TIMM):
+        raise InputError(f"unknown features {name!r}; {ACCEPTED}")

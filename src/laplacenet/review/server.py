@@ -79,7 +79,7 @@ class Gate:
         if host not in self.hosts:
             return refused(421, "this address is not served here")
         origin = headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
+        if any(one != f"http://{host}" for one in headers.getlist("origin")):
             return refused(403, "requests from other sites are refused")
         is_from_elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
         # a link from elsewhere may open the page with its token, nothing more
@@ -256,11 +256,11 @@ class Site:
     async def answer(self, request: Request) -> Response:
         body = await read_body(request)
         by, kind, via = person(body), body.get("answer"), body.get("via")
-        pictures = [self._number(number) for number in listed(body, "pictures")]
-        rejected = [self._number(number) for number in listed(body, "rejected")]
+        pictures = list(dict.fromkeys(map(self._number, listed(body, "pictures"))))
+        rejected = list(dict.fromkeys(map(self._number, listed(body, "rejected"))))
         if kind not in ANSWERS or via not in VIAS or not (pictures or rejected):
             raise InputError(f"an answer is one of {', '.join(ANSWERS)}, for at least one picture")
-        content = {"answer": kind, "via": via, "seen": integer(body.get("seen", 0), "seen")}
+        content = {"answer": kind, "via": via, "seen": min(integer(body.get("seen", 0), "seen"), self.session.state.n)}
         if kind == LABEL:
             content["class"] = await run_in_threadpool(self._class_of, by, body)
         entry = await run_in_threadpool(self.session.answer, by, content, pictures, rejected)

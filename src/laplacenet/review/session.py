@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from laplacenet.review.audits import AccuracyEstimate, answers_to_goals, estimate_accuracy
+from laplacenet.review.audits import FEWEST, AccuracyEstimate, answers_to_goals, estimate_accuracy
 from laplacenet.review.embedding import Embedder, Embedding
 from laplacenet.review.journal import Entry, Journal
 from laplacenet.review.known import UNKNOWN, best_guess, current_columns, given_rows, is_open, known_of
@@ -360,7 +360,7 @@ class Session:
             return {}
         is_unanswered = torch.from_numpy(~self.known.is_answered)[result.embedded.rows]
         doubts = 1 - best_guess(result)[0][is_unanswered]
-        curve = [(point["questions"], point["value"]) for point in self.state.curve if point["audits"] >= 10]
+        curve = [(point["questions"], point["value"]) for point in self.state.curve if point["audits"] >= FEWEST]
         needed = answers_to_goals(estimate, doubts.double().numpy(), n_pictures=len(result.embedded), curve=curve)
         return {f"{goal:.0%}": n for goal, n in needed.items()}
 

@@ -114,6 +114,11 @@ def class_tiles(session: Session, label: int, *, order: str, offset: int) -> dic
     result, seen = session.live.current, session.state.n
     numbers = numbers_in_class(session, result, label, order=order)
     tiles = [tile(session, number, result) for number in numbers[offset : offset + N_SHOWN]]
+    if order == "suspects" and result is not None:
+        columns = current_columns(result, session.state)
+        for one in tiles:
+            row = int(result.place[one["number"]])
+            one["others"] = int(columns[int(neighbor_votes(result)[row].argmax())])
     return {"total": len(numbers), "offset": offset, "pictures": tiles, "seen": seen}
 
 
@@ -128,7 +133,8 @@ def numbers_in_class(session: Session, result: Result | None, label: int, *, ord
         return [number for number in suspects(session, result) if number in given]
     rows = np.flatnonzero(~shown.is_given & (shown.labels == label))
     doubts = -shown.confidence[rows] if order == "surest" else shown.confidence[rows]
-    return shown.numbers[rows[np.argsort(doubts, kind="stable")]].tolist()
+    found: list[int] = shown.numbers[rows[np.argsort(doubts, kind="stable")]].tolist()
+    return found
 
 
 def suspects(session: Session, result: Result | None) -> list[int]:
@@ -145,7 +151,8 @@ def suspects(session: Session, result: Result | None) -> list[int]:
     own = votes.gather(1, torch.tensor([column_of[target] for target in targets.tolist()], dtype=torch.int64)[:, None])
     lead = (votes.amax(1) - own.squeeze(1)).numpy()
     order = np.argsort(-lead, kind="stable")
-    return numbers[order[lead[order] > LEAST_CONTRADICTION]].tolist()
+    found: list[int] = numbers[order[lead[order] > LEAST_CONTRADICTION]].tolist()
+    return found
 
 
 @functools.lru_cache(maxsize=2)

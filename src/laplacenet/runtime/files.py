@@ -91,7 +91,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     """What `write_sealed` wrote, refused if anything in it changed."""
     content = read_json(path)
     if not isinstance(content, dict) or CHECKSUM not in content:
-        raise InputError(f"{path}: damaged, or not from this version (it has no checksum)")
+        raise InputError(f"{path}: damaged, or written by an older version, whose runs are not read (no checksum)")
     expected = content.pop(CHECKSUM)
     if checksum(content) != expected:
         raise InputError(f"{path}: damaged (its checksum differs from its content's)")

@@ -138,16 +138,17 @@ def current_group() -> Group:
     return _current
 
 
-def start_group(device: torch.device, *, reduces_alone: bool = False) -> Group:
-    """Join the processes that `torchrun` started: gloo between hosts, NCCL between GPUs.
+def start_group(device: torch.device, *, reduces_alone: bool = False, backend: str | None = None) -> Group:
+    """Join the processes that `torchrun` started: gloo between hosts, NCCL between GPUs, unless a `backend` is given.
 
-    A single process stays alone. `reduces_alone` makes it communicate with itself all the same, to try that out.
+    A single process stays alone. `reduces_alone` makes it communicate with itself all the same, to try that out. NCCL
+    refuses processes that share a GPU; gloo does not, but what it sends cannot be captured.
     """
     global _current  # noqa: PLW0603 - a process belongs to one group
     launch = read_launch()
     if launch.size > 1 or reduces_alone:
         with lost_processes():
-            dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group(backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"))
         _current = Group(dist.get_rank(), dist.get_world_size(), reduces=True)
     return _current
 

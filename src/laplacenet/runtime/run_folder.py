@@ -1,14 +1,17 @@
 """A run folder: made for one run, locked while it is worked on, never overwritten unless told to.
 
 Nothing of the user's is ever deleted: overwriting a run removes the files that runs write, by their names, and leaves
-whatever else lies in the folder.
+whatever else lies in the folder. Every file that is read again carries a checksum, and the number of its run, so that
+neither a changed bit nor a file of another run goes unnoticed.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +23,9 @@ from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import (
     TEMPORARY,
     parse_json,
-    read_json,
     read_sealed,
     read_whole,
     sync,
-    write_json,
     write_sealed,
     write_whole,
 )
@@ -32,6 +33,10 @@ from laplacenet.runtime.files import (
 EXPERIMENT = "experiment.json"
 PROVENANCE = "provenance.json"
 EPOCHS = "epochs.jsonl"
+RUN = "run"
+"""The entry, of every file with a checksum, that says of which run it is: a number drawn when the run began."""
+SUM, N_SUM = "sum", 16
+"""The checksum of a line and of all before it, and its hexadecimal digits: 64 bits."""
 LOCK = ".lock"
 EXPORTS = ("model.onnx", "model.pt2")
 ANSWERS = "answers.jsonl"
@@ -56,6 +61,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._end = (0, "")  # of `epochs.jsonl`: its bytes, and the last line's checksum
 
     @classmethod
     def create(cls, path: Path, *, overwrite: bool = False) -> "RunFolder":
@@ -148,28 +154,36 @@ class RunFolder:
             if (self.path / leftover.name.removesuffix(TEMPORARY)).suffix in (".json", ".jsonl", ".safetensors"):
                 remove(leftover)
 
-    def write(self, name: str, content: Any) -> None:
-        write_json(self.path / name, content)
+    def write_experiment(self, content: dict[str, Any]) -> None:
+        """The settings, with which a run begins to exist."""
+        write_run_file(self.path / EXPERIMENT, content)
 
-    def read(self, name: str) -> Any:
-        return read_json(self.path / name)
+    def read_experiment(self) -> dict[str, Any]:
+        return read_run_file(self.path / EXPERIMENT)
 
     def write_sealed(self, name: str, content: dict[str, Any]) -> None:
-        write_sealed(self.path / name, content)
+        write_run_file(self.path / name, content)
 
     def read_sealed(self, name: str) -> dict[str, Any]:
-        return read_sealed(self.path / name)
+        return read_run_file(self.path / name)
 
     def has(self, name: str) -> bool:
         return (self.path / name).is_file()
 
     def append_epoch(self, epoch: dict[str, Any]) -> None:
-        """One line; a checkpoint makes it last."""
+        """One line, with a checksum of itself and of all before it; a checkpoint makes it last."""
         path = self.path / EPOCHS
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")
         with path.open("ab") as file:
-            file.write((json.dumps(epoch) + "\n").encode())
+            if file.tell() != self._end[0]:
+                lines, content = self._sealed_epochs(), read_whole(path)
+                self._end = (content.rfind(b"\n") + 1, lines[-1][SUM] if lines else "")
+                file.truncate(self._end[0])  # a line that a crash cut short
+            own = sum_of(epoch, self._end[1])
+            file.write((json.dumps({**epoch, SUM: own}) + "\n").encode())
+            file.flush()
+            self._end = (os.fstat(file.fileno()).st_size, own)
 
     def epoch_lines(self) -> bytes:
         """All of `epochs.jsonl`, made to last."""
@@ -186,13 +200,73 @@ class RunFolder:
 
     def epochs(self, *, up_to_step: int | None = None) -> list[dict[str, Any]]:
         """The recorded epochs; a last line that a crash cut short is left out, any other that is damaged is refused."""
-        path = self.path / EPOCHS
-        *whole, _ = read_whole(path).split(b"\n") if path.exists() else [b""]
-        epochs = [parse_json(line, source=f"{path}, line {number}") for number, line in enumerate(whole, 1)]
+        epochs = [{key: value for key, value in epoch.items() if key != SUM} for epoch in self._sealed_epochs()]
         for number, epoch in enumerate(epochs, 1):
-            if not isinstance(epoch, dict) or not isinstance(epoch.get("step"), int):
-                raise InputError(f"{path}, line {number}: not the record of an epoch")
+            if type(epoch.get("step")) is not int:
+                raise InputError(f"{self.path / EPOCHS}, line {number}: not the record of an epoch")
         return [epoch for epoch in epochs if up_to_step is None or epoch["step"] <= up_to_step]
+
+    def _sealed_epochs(self) -> list[dict[str, Any]]:
+        path = self.path / EPOCHS
+        lines = read_whole(path) if os.path.lexists(path) else b""
+        self._require_saved(lines)
+        before, epochs = "", []
+        for number, line in enumerate(lines.split(b"\n")[:-1], 1):
+            epoch = parse_json(line, source=f"{path}, line {number}")
+            if not isinstance(epoch, dict) or SUM not in epoch:
+                raise InputError(f"{path}, line {number}: not the record of an epoch with its checksum")
+            found = epoch[SUM]
+            if found != sum_of({key: value for key, value in epoch.items() if key != SUM}, before):
+                raise InputError(f"{path}, line {number}: damaged, or a line before it is (its checksum differs)")
+            before = found
+            epochs.append(epoch)
+        return epochs
+
+    def _require_saved(self, lines: bytes) -> None:
+        """A checkpoint holds the lines up to it; those that a file has lost since would otherwise not be missed."""
+        for copy in (self.checkpoint / EPOCHS, *sorted(self.path.glob(f"{STAGES}/*/checkpoint/{EPOCHS}"))):
+            if copy.is_file() and not lines.startswith(read_whole(copy)):
+                raise InputError(
+                    f"{self.path / EPOCHS}: damaged: it does not begin with the records in"
+                    f" {copy.relative_to(self.path)}; put back the one or the other"
+                )
+
+
+def write_run_file(path: Path, content: dict[str, Any]) -> None:
+    """JSON at the top of a run folder, with a checksum and the number of the run."""
+    write_sealed(path, {**content, RUN: run_id(path.parent) or secrets.token_hex(8)})
+
+
+def read_run_file(path: Path) -> dict[str, Any]:
+    """What `write_run_file` wrote; refused if anything in it changed, or if the files beside it are of another run."""
+    content = read_sealed(path)
+    found, others = content.pop(RUN, None), path.parent / (PROVENANCE if path.name == EXPERIMENT else EXPERIMENT)
+    require_same_run(path, found, others)
+    return content
+
+
+def require_same_run(path: Path, found: object, others: Path) -> None:
+    expected = _run_in(others)
+    if expected is not None and found != expected:
+        raise InputError(f"{path}: of another run than {others.name} beside it")
+
+
+def run_id(folder: Path) -> str | None:
+    """The number of the folder's run; None where there is none yet, or where it cannot be read."""
+    return _run_in(folder / EXPERIMENT) or _run_in(folder / PROVENANCE)
+
+
+def _run_in(path: Path) -> str | None:
+    try:
+        found = read_sealed(path).get(RUN)
+    except InputError:
+        return None  # not there, or damaged, which whoever reads it says
+    return found if isinstance(found, str) else None
+
+
+def sum_of(epoch: dict[str, Any], before: str) -> str:
+    """The checksum of a line that stands behind one with the checksum `before`."""
+    return hashlib.sha256((before + json.dumps(epoch, sort_keys=True)).encode()).hexdigest()[:N_SUM]
 
 
 def _clear_checkpoints(folder: Path) -> None:

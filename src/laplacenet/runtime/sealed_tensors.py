@@ -11,6 +11,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.runtime import InputError, read_whole, write_whole
+from laplacenet.runtime.run_folder import EXPERIMENT, RUN, require_same_run, run_id
 
 CHECKSUM = "checksum"
 
@@ -19,7 +20,7 @@ def write_sealed_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """A safetensors file whose metadata holds the checksum, which is returned."""
     ours = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     checksum = checksum_of(ours)
-    write_whole(path, save_tensors(ours, metadata={CHECKSUM: checksum}))
+    write_whole(path, save_tensors(ours, metadata={CHECKSUM: checksum, RUN: run_id(path.parent) or ""}))
     return checksum
 
 
@@ -27,11 +28,13 @@ def read_sealed_tensors(path: Path, names: tuple[str, ...]) -> tuple[dict[str, T
     """The tensors of exactly these names, and their checksum; refused if anything changed since they were written."""
     content = read_whole(path)
     try:
-        tensors, checksum = load_tensors(content), metadata_of(content)[CHECKSUM]
+        tensors, about = load_tensors(content), metadata_of(content)
+        checksum = about[CHECKSUM]
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged, or not from this version ({error})") from error
     if checksum_of(tensors) != checksum:
         raise InputError(f"{path}: damaged (its checksum differs from its content's)")
+    require_same_run(path, about.get(RUN), path.parent / EXPERIMENT)
     if set(tensors) != set(names):
         raise InputError(f"{path}: holds {', '.join(sorted(tensors))}; expected {', '.join(sorted(names))}")
     return tensors, checksum

@@ -7,13 +7,22 @@ from jaxtyping import Float32
 
 from laplacenet.training.config import TrainConfig
 
+RISE, FALL = 80 / 300, 50 / 300
+
 
 def learning_rates(config: TrainConfig, first_step: int, n_steps: int) -> Float32[np.ndarray, " steps"]:
-    """From `lr` along half a cosine (or a line) to zero at `lr_zero_at_step`, which lies just behind the last step."""
+    """`cosine` and `linear` reach zero at `lr_zero_at_step`, which lies just behind the last step."""
     steps = np.arange(first_step, first_step + n_steps)
     match config.schedule:
+        case "cosine-7/16":
+            rates: np.ndarray = config.lr * np.cos(7 * math.pi * steps / (16 * config.steps))
+        case "rise-and-fall":
+            fall = np.exp(-12.5 * np.maximum(0.0, 1 - (config.steps - steps) / (FALL * config.steps)) ** 2)
+            rates = config.lr * sigmoid_ramp_up(first_step, n_steps, RISE * config.steps) * fall
+        case "two-drops":
+            rates = config.lr * 0.1 ** ((steps >= 5 / 8 * config.steps).astype(int) + (steps >= 7 / 8 * config.steps))
         case "cosine":
-            rates: np.ndarray = config.lr * 0.5 * (1 + np.cos(math.pi * steps / config.lr_zero_at_step))
+            rates = config.lr * 0.5 * (1 + np.cos(math.pi * steps / config.lr_zero_at_step))
         case "linear":
             rates = config.lr * (1 - steps / config.lr_zero_at_step)
         case _:

@@ -55,19 +55,25 @@ def rounds(n: int, budget_s: float | None) -> Iterator[int]:
 
 
 class Stages:
-    """Seconds of each named stage of a longer computation."""
+    """Seconds and peak memory of each named stage of a longer computation; `report` hears of each when it ends."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, *, report: Callable[[str], None] | None = None) -> None:
+        self.device, self.report = device, report
         self.seconds: dict[str, float] = {}
+        self.peaks: dict[str, int] = {}
 
     @contextlib.contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         wait_for(self.device)
+        if self.report is not None:
+            forget_peak(self.device)
         started_at = time.perf_counter()
         yield
         wait_for(self.device)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started_at
+        if self.report is not None:
+            self.peaks[name] = max(self.peaks.get(name, 0), peak_bytes(self.device))
+            self.report(f"{name} {self.seconds[name]:.2f} s, {self.peaks[name] / 2**30:.1f} GiB")
 
 
 def release_memory(device: torch.device) -> None:
@@ -75,6 +81,12 @@ def release_memory(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    forget_peak(device)
+
+
+def forget_peak(device: torch.device) -> None:
+    """Count the most memory held from now on."""
+    if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
     with contextlib.suppress(OSError):  # Linux forgets a process's high-water mark for a 5; elsewhere it stays
@@ -82,7 +94,7 @@ def release_memory(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory held since `release_memory`: tensors on a GPU, the whole process on a CPU."""
+    """The most memory held since `forget_peak`: tensors on a GPU, the whole process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:

@@ -19,6 +19,7 @@ from laplacenet.experiments.benchmark.methods import measure_loop, measure_metho
 from laplacenet.experiments.benchmark.propagation import DATA, measure_propagation
 from laplacenet.experiments.benchmark.record import Missing
 from laplacenet.experiments.benchmark.rows import Row
+from laplacenet.experiments.benchmark.scale import measure_scale
 from laplacenet.experiments.benchmark.search import measure_search
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.steps import measure_step
@@ -37,8 +38,10 @@ class Measurement:
     take: Callable[[], Row]
 
 
-def measurements(settings: BenchSettings, execution: Execution) -> list[Measurement]:
-    """Everything that the settings ask for, in the order of the sections."""
+def measurements(
+    settings: BenchSettings, execution: Execution, *, report: Callable[[str], None] = lambda _: None
+) -> list[Measurement]:
+    """Everything that the settings ask for, in the order of the sections; `report` hears of the stages of long ones."""
     device, n = execution.device, settings.pass_size
     every = [
         *(
@@ -78,6 +81,12 @@ def measurements(settings: BenchSettings, execution: Execution) -> list[Measurem
             "loop",
             f"a plain loop: {settings.loop_case.method}",
             partial(measure_loop, settings.loop_case, settings, execution),
+        ),
+        *(
+            Measurement(
+                "scale", f"the graph at scale: n = {size}", partial(measure_scale, size, settings, device, report)
+            )
+            for size in settings.scale_sizes
         ),
     ]
     return [measurement for measurement in every if measurement.section in settings.sections]

@@ -83,7 +83,7 @@ def recorded_passes(learner: nn.Module) -> Iterator[list[Pass]]:
         return record
 
     for number, network in enumerate(networks):
-        network.embed = watched(number, network.embed)  # type: ignore[method-assign]
+        network.embed = watched(number, network.embed)  # type: ignore[method-assign,assignment]
     try:
         yield passes
     finally:

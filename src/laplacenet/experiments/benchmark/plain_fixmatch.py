@@ -140,12 +140,13 @@ def fixmatch_loss(network: nn.Module, inputs: Tensor, y: Tensor) -> Tensor:
     weak, strong = logits[len(y) :].chunk(2)
     confidence, guess = weak.detach().softmax(dim=1).max(dim=1)
     losses = functional.cross_entropy(strong, guess, reduction="none")
-    return functional.cross_entropy(logits[: len(y)], y) + (losses * (confidence >= THRESHOLD)).mean()
+    loss: Tensor = functional.cross_entropy(logits[: len(y)], y) + (losses * (confidence >= THRESHOLD)).mean()
+    return loss
 
 
 @torch.no_grad()
 def update(average: nn.Module, network: nn.Module) -> None:
     for mean, value in zip(average.parameters(), network.parameters(), strict=True):
         mean.mul_(DECAY).add_(value, alpha=1 - DECAY)
-    for mean, value in zip(average.buffers(), network.buffers(), strict=True):
-        mean.copy_(value)
+    for kept, latest in zip(average.buffers(), network.buffers(), strict=True):
+        kept.copy_(latest)

@@ -228,7 +228,48 @@ class LoopRow:
         return self.ours_per_s / self.plain_per_s
 
 
-Row = StepRow | ViewsRow | PassRow | GraphRow | StreamRow | PropagationRow | SearchRow | EpochRow | MethodRow | LoopRow
+@dataclass(frozen=True)
+class ScaleRow:
+    """Our pass over millions of points; `stages` in seconds and `stage_peaks` in bytes, those of the search included.
+
+    `recall` is None where the search was exact. Beside it two passes over `sample_n` of the same points, with the exact
+    graph and with the approximate one: their seconds, and the shares of hidden points that each labels right.
+    """
+
+    n: int
+    d: int
+    k: int
+    n_classes: int
+    n_labeled: int
+    stages: dict[str, float]
+    stage_peaks: dict[str, int]
+    total_s: float
+    peak_bytes: int
+    recall: float | None
+    purity: float
+    accuracy: float
+    n_iterations: int
+    sample_n: int
+    sample_exact_s: float
+    sample_exact_accuracy: float
+    sample_approximate_s: float
+    sample_approximate_accuracy: float
+    sample_recall: float | None
+
+
+Row = (
+    StepRow
+    | ViewsRow
+    | PassRow
+    | GraphRow
+    | StreamRow
+    | PropagationRow
+    | SearchRow
+    | EpochRow
+    | MethodRow
+    | LoopRow
+    | ScaleRow
+)
 
 SECTIONS: dict[str, type[Row]] = {
     "steps": StepRow,
@@ -241,4 +282,7 @@ SECTIONS: dict[str, type[Row]] = {
     "epochs": EpochRow,
     "methods": MethodRow,
     "loop": LoopRow,
+    "scale": ScaleRow,
 }
+ON_REQUEST = ("scale",)
+"""Sections that take many minutes on a CPU: measured only where they are named."""

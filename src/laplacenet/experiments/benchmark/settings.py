@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from laplacenet.experiments.benchmark.method_steps import MethodCase, own_case
-from laplacenet.experiments.benchmark.rows import SECTIONS
+from laplacenet.experiments.benchmark.rows import ON_REQUEST, SECTIONS
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS
 
@@ -49,7 +49,7 @@ class BenchSettings:
     loop augments in `loop_workers` processes, by default one for every core.
     """
 
-    sections: tuple[str, ...] = tuple(SECTIONS)
+    sections: tuple[str, ...] = tuple(name for name in SECTIONS if name not in ON_REQUEST)
     cases: tuple[StepCase, ...] = PAPER_CASES
     n_images: int = 50_000
     step_rounds: int = 4
@@ -64,6 +64,8 @@ class BenchSettings:
     propagation_repeats: int = 3
     search_sizes: tuple[int, ...] = (100_000, 1_000_000)
     graph_sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    scale_sizes: tuple[int, ...] = (10_000_000,)
+    scale_sample: int = 1_000_000
     epoch_model: str = "13-cnn"
     epoch_images: int = 50_000
     epoch_repeats: int = 2
@@ -116,6 +118,8 @@ def full_settings(device: torch.device) -> BenchSettings:
         n_views=2_400,
         n_pillow_views=300,
         pass_repeats=3,
+        scale_sizes=(3_000_000,),
+        scale_sample=100_000,
         epoch_model="small-cnn",
         epoch_images=2_000,
         **SMALL_METHODS,
@@ -127,7 +131,7 @@ def quick_settings(device: torch.device) -> BenchSettings:
     if device.type == "cuda":
         return BenchSettings(cases=PAPER_CASES[:1], pass_repeats=3, graph_sizes=(10_000, 100_000), epoch_repeats=1)
     return BenchSettings(
-        sections=tuple(name for name in SECTIONS if name not in LONG_SECTIONS),
+        sections=tuple(name for name in SECTIONS if name not in (*LONG_SECTIONS, *ON_REQUEST)),
         cases=SMALL_CASES,
         n_images=5_000,
         step_rounds=5,
@@ -141,6 +145,8 @@ def quick_settings(device: torch.device) -> BenchSettings:
         propagation_repeats=1,
         search_sizes=(20_000,),
         graph_sizes=(5_000, 20_000),
+        scale_sizes=(20_000,),
+        scale_sample=5_000,
         epoch_model="small-cnn",
         epoch_images=600,
         epoch_repeats=1,

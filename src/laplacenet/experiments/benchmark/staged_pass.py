@@ -38,13 +38,20 @@ def staged_pass(
     with stages("neighbors"):
         X = unit_rows(features)
         neighbors = search_neighbors(X, config)
+    return staged_labels(neighbors, y, config, n_classes=n_classes, stages=stages)
+
+
+def staged_labels(
+    neighbors: Neighbors, y: Int64[Tensor, " n"], config: GraphConfig, *, n_classes: int, stages: Stages
+) -> StagedLabels:
+    """What follows the search."""
     with stages("affinity"):
         W_normalized = normalize(affinity(neighbors))
     with stages("cg"):
-        Y = one_hot(y, n_classes).to(X.dtype)
+        Y = one_hot(y, n_classes).to(W_normalized.dtype)
         solution = solve(W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations)
     with stages("alignment"):
-        F, _ = reach_every_point(solution.F.clamp(min=0), W_normalized)
+        F, _ = reach_every_point(solution.F.clamp_(min=0), W_normalized)
         prior = class_prior(Y, config.prior)
         scores = align_to_prior(F, y >= 0, prior, iterations=config.alignment_iterations)
         found = hard_labels(scores, y)

@@ -24,7 +24,16 @@ class Clusters:
     def accuracy(self, labels: Tensor) -> float:
         """The share of hidden points labeled with their own cluster."""
         is_hidden = self.labels < 0
-        return float((labels.cpu()[is_hidden] == self.classes[is_hidden]).float().mean())
+        return float((labels.to(self.classes.device)[is_hidden] == self.classes[is_hidden]).float().mean())
+
+    def sample(self, n: int) -> "Clusters":
+        """n of the points, all given labels among them."""
+        generator = torch.Generator().manual_seed(0)
+        is_given = self.labels >= 0
+        hidden = (~is_given).nonzero().flatten().cpu()
+        others = hidden[torch.randperm(len(hidden), generator=generator)[: n - int(is_given.sum())]]
+        rows = torch.cat([is_given.nonzero().flatten().cpu(), others]).to(self.labels.device)
+        return Clusters(self.features[rows], self.classes[rows], self.labels[rows])
 
 
 def clustered_points(
@@ -38,6 +47,19 @@ def clustered_points(
     features = torch.nn.functional.normalize(features, out=features)
     labels = torch.where(torch.arange(n) < max(n_labeled, n_classes), classes, -1)
     return Clusters(features, classes, labels)
+
+
+def clustered_points_on(device: torch.device, n: int, *, n_classes: int, n_labeled: int, d: int) -> Clusters:
+    """As `clustered_points`, made where they are used: ten million points take seconds to make and send otherwise."""
+    generator = torch.Generator(device).manual_seed(0)
+    centers = torch.nn.functional.normalize(torch.randn(n_classes, d, generator=generator, device=device))
+    classes = torch.arange(n, device=device) % n_classes
+    features = torch.randn(n, d, generator=generator, device=device).mul_(NOISE / d**0.5)
+    for some, its_classes in zip(torch.split(features, 1 << 20), torch.split(classes, 1 << 20), strict=True):
+        some.add_(centers[its_classes])
+        some.div_(torch.linalg.vector_norm(some, dim=1, keepdim=True))
+    is_given = torch.arange(n, device=device) < max(n_labeled, n_classes)
+    return Clusters(features, classes, torch.where(is_given, classes, -1))
 
 
 def random_images(n: int, side: int, *, seed: int = 0) -> UInt8[Tensor, "n 3 side side"]:

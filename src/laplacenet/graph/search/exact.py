@@ -20,9 +20,8 @@ def exact_rows(
     similarities, indices = X.new_empty(m, k), torch.empty(m, k, dtype=torch.int64, device=X.device)
     if k == 0:
         return similarities, indices
-    width = chunk_width(n, k)
-    n_padded = math.ceil(n / width) * width
-    n_rows = max(1, min(m, BLOCK_BYTES[X.device.type] // (n_padded * X.element_size())))
+    n_padded, width = padded_columns(n, k)
+    n_rows = max(1, min(m, rows_at_once(X, k)))
     scores = X.new_full((n_rows, n_padded), -math.inf)
     with full_precision(X.device):
         for start in range(0, m, n_rows):
@@ -32,6 +31,17 @@ def exact_rows(
             block.scatter_(1, some[:, None], -math.inf)
             similarities[start : start + n_rows], indices[start : start + n_rows] = top_k(block, k, width)
     return similarities, indices
+
+
+def rows_at_once(X: Float[Tensor, "n d"], k: int) -> int:
+    """The rows of a block of scores."""
+    return max(1, BLOCK_BYTES[X.device.type] // (padded_columns(len(X), k)[0] * X.element_size()))
+
+
+def padded_columns(n: int, k: int) -> tuple[int, int]:
+    """The columns of n scores filled up to whole chunks, and the width of a chunk."""
+    width = chunk_width(n, k)
+    return math.ceil(n / width) * width, width
 
 
 def chunk_width(n: int, k: int) -> int:

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from laplacenet.graph.search.exact import exact_rows
 from laplacenet.graph.search.selection import best_of_each
+from laplacenet.graph.search.sharing import Found, of_all, own_rows
 from laplacenet.graph.sparse import compressed_rows
 from laplacenet.runtime import stream
+from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
 
 CHUNK_WIDTH = 32  # scores whose maximum is taken first; narrower ones are no faster to reduce
@@ -58,7 +60,7 @@ def has_int8_products() -> bool:
     return is_vnni_supported is not None and hasattr(torch, "_int_mm") and bool(is_vnni_supported())
 
 
-def int8_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+def int8_neighbors(X: Float[Tensor, "n d"], k: int, group: Group = ALONE) -> Found:
     """Similarities and indices of the k nearest neighbors of every row.
 
     Points are taken in random order: neighbors then lie in different chunks, and one block is like the next.
@@ -67,12 +69,15 @@ def int8_neighbors(X: Float[Tensor, "n d"], k: int) -> tuple[Float[Tensor, "n k"
     order = torch.from_numpy(stream(0, "graph/screening").permutation(n))
     points = X[order]
     quantized = quantize(points, k)
-    similarities, found = X.new_empty(n, k), torch.empty(n, k, dtype=torch.int64)
+    own = own_rows(n, PIECE, group)
+    similarities, found = X.new_empty(own.stop - own.start, k), torch.empty(own.stop - own.start, k, dtype=torch.int64)
 
     def search(rows: slice) -> None:
-        similarities[rows], found[rows] = _search(points, quantized, rows, k)
+        here = slice(rows.start - own.start, rows.stop - own.start)
+        similarities[here], found[here] = _search(points, quantized, rows, k)
 
-    by_pieces(search, [slice(start, min(start + PIECE, n)) for start in range(0, n, PIECE)])
+    by_pieces(search, [slice(start, min(start + PIECE, own.stop)) for start in range(own.start, own.stop, PIECE)])
+    similarities, found = of_all(similarities, found, group)
     back = order.argsort()
     return similarities[back], order[found[back]]
 

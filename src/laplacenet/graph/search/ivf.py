@@ -14,10 +14,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laplacenet.graph.search.exact import exact_rows
+from laplacenet.graph.search.exact import BLOCK_BYTES, exact_rows
 from laplacenet.graph.search.neighbors import Neighbors, nearest_neighbors
 from laplacenet.graph.search.selection import best_at_least
+from laplacenet.graph.search.sharing import of_all
 from laplacenet.runtime import stream
+from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
 
 TARGET_RECALL = 0.97
@@ -42,20 +44,28 @@ class Lists:
 
 
 @torch.no_grad()
-def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
-    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them."""
+def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int, group: Group = ALONE) -> Neighbors:
+    """Most of the k nearest neighbors by inner product, for rows of length 1, and the measured share of them.
+
+    The processes of a group have the same features, and each searches for a part of them.
+    """
     n = len(features)
     if n < LEAST_POINTS or k > n // 64:
-        return nearest_neighbors(features, k=k)
-    lists = make_lists(features)
+        return nearest_neighbors(features, k=k, group=group)
+    lists = make_lists(features, group=group)
     tuning, judging = torch.from_numpy(stream(0, "graph/recall").permutation(n)[: 2 * N_SAMPLED]).chunk(2)
     n_probes = probes_for_recall(lists, tuning, k)
-    similarities, found = features.new_empty(n, k), torch.empty(n, k, dtype=torch.int64)
+    pieces = [_pieces(n)[number] for number in group.part(len(_pieces(n)))]
+    first = pieces[0].start if pieces else 0
+    n_own = pieces[-1].stop - first if pieces else 0
+    similarities, found = features.new_empty(n_own, k), torch.empty(n_own, k, dtype=torch.int64)
 
     def search(rows: slice) -> None:
-        similarities[rows], found[rows] = _search(lists, rows, n_probes=n_probes, k=k)
+        here = slice(rows.start - first, rows.stop - first)
+        similarities[here], found[here] = _search(lists, rows, n_probes=n_probes, k=k)
 
-    by_pieces(search, _pieces(n))
+    by_pieces(search, pieces)
+    similarities, found = of_all(similarities, found, group)
     short = similarities[:, -1].isinf().nonzero().flatten()
     similarities[short], found[short] = exact_rows(lists.points, short, k)
     recall = share_as_near(similarities[judging], exact_rows(lists.points, judging, k)[0])
@@ -63,13 +73,14 @@ def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int) -> Neighbors:
     return Neighbors(lists.order[found[back]], similarities[back], recall)
 
 
-def make_lists(X: Float[Tensor, "n d"]) -> Lists:
+def make_lists(X: Float[Tensor, "n d"], *, lists_per_root: float = LISTS_PER_ROOT, group: Group = ALONE) -> Lists:
     """Each point goes to its nearest centroid; lists much longer than the mean are split, so that work is even."""
-    n, n_centroids = len(X), round(LISTS_PER_ROOT * math.sqrt(len(X)))
+    n, n_centroids = len(X), round(lists_per_root * math.sqrt(len(X)))
     centroids = _centroids(X, n_centroids)
-    nearest, order = torch.cat([(block @ centroids.T).argmax(1) for block in torch.split(X, 1 << 14)]).sort(stable=True)
+    group.broadcast([centroids])  # a GPU adds in any order
+    nearest, order = nearest_centroids(X, centroids).sort(stable=True)
     capacity = 2 * n // n_centroids
-    rank_in_list = torch.arange(n) - torch.searchsorted(nearest, nearest)
+    rank_in_list = torch.arange(n, device=X.device) - torch.searchsorted(nearest, nearest)
     owners, sizes = torch.unique_consecutive(nearest * n + rank_in_list // capacity, return_counts=True)
     starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     return Lists(X[order], order, starts, centroids[owners // n])
@@ -80,12 +91,21 @@ def _centroids(X: Float[Tensor, "n d"], n_centroids: int) -> Float[Tensor, "list
     sample = X[torch.from_numpy(stream(0, "graph/centroids").permutation(len(X))[: 64 * n_centroids])]
     centroids = sample[:n_centroids]
     for _ in range(LLOYD_ITERATIONS):
-        nearest = (sample @ centroids.T).argmax(1)
+        nearest = nearest_centroids(sample, centroids)
         sums = torch.zeros_like(centroids).index_add_(0, nearest, sample)
         length = torch.linalg.vector_norm(sums, dim=1, keepdim=True)
         # A centroid that lost all its points stays where it was.
         centroids = torch.where(length > 0, sums / length, centroids)
     return centroids
+
+
+def nearest_centroids(X: Float[Tensor, "n d"], centroids: Float[Tensor, "lists d"]) -> Int[Tensor, " n"]:
+    """The list of each point; on a GPU by half-precision products, for near a border either list will do."""
+    n_rows = BLOCK_BYTES[X.device.type] // (4 * len(centroids))
+    if X.device.type == "cpu":
+        return torch.cat([(block @ centroids.T).argmax(1) for block in torch.split(X, min(n_rows, 1 << 14))])
+    columns = centroids.half().T
+    return torch.cat([(block.half() @ columns).argmax(1) for block in torch.split(X, n_rows)])
 
 
 def probes_for_recall(lists: Lists, sample: Int[Tensor, " s"], k: int) -> int:

@@ -7,9 +7,12 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from laplacenet.graph.arrays import Array, as_floating
-from laplacenet.graph.search.exact import exact_rows, full_precision
+from laplacenet.graph.search.exact import exact_rows, full_precision, rows_at_once
+from laplacenet.graph.search.half import can_halve, half_neighbors
 from laplacenet.graph.search.int8 import can_quantize, int8_neighbors
+from laplacenet.graph.search.sharing import of_all, own_rows
 from laplacenet.runtime import InputError
+from laplacenet.runtime.group import ALONE, Group
 
 
 @dataclass(frozen=True)
@@ -23,15 +26,22 @@ class Neighbors:
 
 
 @torch.no_grad()
-def nearest_neighbors(features: Num[Array, "n d"], *, k: int) -> Neighbors:
-    """Exact neighbors by inner product of the features as given; k is cut to n − 1."""
+def nearest_neighbors(features: Num[Array, "n d"], *, k: int, group: Group = ALONE) -> Neighbors:
+    """Exact neighbors by inner product of the features as given; k is cut to n − 1.
+
+    The processes of a group have the same features, and each searches for a part of them.
+    """
     X = as_floating(features)
     if k < 1 or len(X) < 1:
         raise InputError(f"neighbors of {len(X)} points with k = {k}; give at least one point and k of at least 1")
     k = min(k, len(X) - 1)
     with full_precision(X.device):
         if can_quantize(X, k):
-            similarities, indices = int8_neighbors(X, k)
+            similarities, indices = int8_neighbors(X, k, group)
+        elif can_halve(X, k):
+            similarities, indices = half_neighbors(X, k, group)
         else:
-            similarities, indices = exact_rows(X, torch.arange(len(X), device=X.device), k)
+            own = own_rows(len(X), rows_at_once(X, max(1, k)), group)
+            rows = torch.arange(own.start, own.stop, device=X.device)
+            similarities, indices = of_all(*exact_rows(X, rows, k), group)
     return Neighbors(indices, similarities)

@@ -118,6 +118,9 @@ export class ClassesView extends Browser {
     if (!content || !this.isShown) return;
     if (this.offset && !content.pictures.length) { this.offset = 0; await this.load(); return; }
     this.more.hidden = this.offset + content.pictures.length >= content.total;
+    for (const picture of content.pictures) {
+      if (picture.others !== undefined) picture.text = `similar ones: ${this.app.nameOf(picture.others)}`;
+    }
     this.fill(content);
   }
 }
@@ -241,7 +244,7 @@ export class MapView extends Browser {
     context.lineWidth = 2;
     context.beginPath();
     if (this.path.length > 1) this.path.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
-    else if (document.activeElement === this.canvas && !this.isDrawing) context.arc(this.circle.x, this.circle.y, this.circle.r, 0, 7);
+    else if (this.canvas.matches(":focus-visible") && !this.isDrawing) context.arc(this.circle.x, this.circle.y, this.circle.r, 0, 7);
     context.stroke();
   }
 
@@ -296,7 +299,7 @@ export class MapView extends Browser {
     const step = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, -by], ArrowDown: [0, by] }[event.key];
     const { x, y, r } = this.circle;
     if (step) this.circle = { x: clamp(x + step[0], WIDTH), y: clamp(y + step[1], HEIGHT), r };
-    else if (event.key === "+" || event.key === "=") this.circle.r = Math.min(400, r * 1.25);
+    else if (event.key === "+" || event.key === "=") this.circle.r = Math.min(800, r * 1.25);
     else if (event.key === "-") this.circle.r = Math.max(10, r / 1.25);
     else if (event.key === " ") this.choose((index) => { const [px, py] = this.place(index); return (px - x) ** 2 + (py - y) ** 2 <= r * r; });
     else return;

@@ -13,7 +13,7 @@ export function h(tag, properties = {}, ...children) {
 }
 
 export const byId = (id) => document.getElementById(id);
-export const percent = (share) => `${Math.round(100 * share)} %`;
+export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 export const isDark = () => {
   const theme = document.documentElement.dataset.theme;
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

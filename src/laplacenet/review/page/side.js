@@ -82,7 +82,7 @@ export class Side {
     this.guesses = guesses;
     for (const [label, row] of this.rows) {
       const guess = guesses.find((one) => one.class === label);
-      row.bar.style.width = guess ? percent(guess.p).replace(" ", "") : "0";
+      row.bar.style.width = guess ? `${100 * guess.p}%` : "0";
     }
   }
 
@@ -154,14 +154,14 @@ function foundText(summary) {
 
 function briefText(summary) {
   const { audits, value, low, high } = summary.estimate;
-  const range = `${Math.floor(100 * low)}–${Math.ceil(100 * high)} %`;
+  const range = `${Math.floor(100 * low)}–${Math.ceil(100 * high)}\u00a0%`;
   const right = !audits ? "" : value === null ? ` · ${range} right` : ` · about ${percent(value)} right (${range})`;
   return `${count(summary.answered)} of ${count(summary.pictures)} answered${right}`;
 }
 
 function accuracyText(estimate) {
-  const range = `${Math.floor(100 * estimate.low)}–${Math.ceil(100 * estimate.high)} %`;
-  if (estimate.value !== null && estimate.audits) return `About ${percent(estimate.value)} of all labels are right (95 % confidence interval ${range}).`;
+  const range = `${Math.floor(100 * estimate.low)}–${Math.ceil(100 * estimate.high)}\u00a0%`;
+  if (estimate.value !== null && estimate.audits) return `About ${percent(estimate.value)} of all labels are right (95\u00a0% confidence interval ${range}).`;
   if (!estimate.audits) return "How many labels are right is not known yet: random checks will tell.";
   return `Between ${Math.floor(100 * estimate.low)} and ${Math.ceil(100 * estimate.high)} % of all labels are right, by ${estimate.audits} random ${estimate.audits === 1 ? "check" : "checks"} (an estimate from 50 on).`;
 }

@@ -37,7 +37,7 @@ export class Tiles {
     const button = h("button", {
       type: "button", class: "tile", draggable: !this.isWrong, title: picture.name,
       "aria-pressed": String(this.selected.has(picture.number)),
-      "aria-label": `${picture.name}, ${label}, ${sure}${mark ? ", " + mark : ""}`,
+      "aria-label": [picture.name, label, sure, picture.text, mark].filter(Boolean).join(", "),
       onclick: (event) => this.click(event, picture.number),
       ondblclick: () => this.onOpen && this.onOpen(picture),
       ondragstart: (event) => {

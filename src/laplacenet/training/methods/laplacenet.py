@@ -245,4 +245,4 @@ class LaplaceNet(PseudoLabeling):
     source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
 
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
-        return pseudo_label(features, self.problem.labels, self.graph, n_classes=self.n_classes)
+        return pseudo_label(features, self.problem.labels, self.graph, n_classes=self.n_classes, group=inference.group)

@@ -1,0 +1,259 @@
+"""Time that pretrained features leave: a network is trained beside them, and used where hidden labels say it is better.
+
+Three folds of the given labels are hidden in turn, each from a network of its own. What the frozen features, the
+trained network and both together find of the hidden labels decides who labels the pictures; then one more network
+learns from all labels. Until then, and wherever nothing is better, the labels of the frozen features stand.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
+from laplacenet.labeling.estimate import calibrate, estimate_by_folds, shares_to_count
+from laplacenet.labeling.evidence import class_shares, score_evidence, stratified_folds, without_fold
+from laplacenet.labeling.features import ESTIMATED, FeatureLabels, suspect_ratio
+from laplacenet.labeling.label_pass import LabelPass, vote
+from laplacenet.labeling.outcome import Findings
+from laplacenet.labeling.pictures import PictureStages
+from laplacenet.labeling.result import SOURCES, Calibration, Estimate
+from laplacenet.labeling.settings import PRETRAINED, LabelingSettings
+from laplacenet.labeling.stage_plan import FINAL, VOTE, StagePlan, kind_of, number_of
+from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
+from laplacenet.training import TrainConfig
+
+FOLD = "fold"
+N_FOLDS = 3
+FEWEST_JUDGED = 10
+MOST_VOTES = 4
+FROZEN, TRAINED, BOTH = "frozen", "trained", "both"
+
+
+@dataclass(frozen=True, eq=False)
+class FoldPlan(StagePlan):
+    """A stage for each fold and one with all labels: all alike, so that what the folds say holds for the last one."""
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.fold_names, FINAL]
+
+    @property
+    def fold_names(self) -> list[str]:
+        assert self.folds is not None
+        return [f"{FOLD}-{number}" for number in range(int(self.folds.max()) + 1)]
+
+    def weight(self, name: str) -> float:
+        return 1.0
+
+    def seen(self, name: str) -> Int64[Tensor, " n"]:
+        assert self.folds is not None
+        given = self.context.job.given
+        return without_fold(given, self.folds, number_of(name)) if kind_of(name) == FOLD else given
+
+    def begins_with(self, name: str) -> str | None:
+        return None
+
+    def stage(self, name: str, *, seconds: float | None, step_s: float | None) -> Stage:
+        for begun in (planned_config(self.context, other) for other in (name, *self.names)):
+            if begun is not None:
+                return Stage(name, self.seen(name), TrainConfig(**begun))
+        return super().stage(name, seconds=seconds, step_s=step_s)
+
+
+def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n"] | None:
+    """None where too few labels could be hidden to judge by."""
+    folds = stratified_folds(given, N_FOLDS, seed=seed)
+    is_enough = int((folds >= 0).sum()) >= FEWEST_JUDGED and int(folds.max()) == N_FOLDS - 1
+    return folds if is_enough else None
+
+
+class StagesBeside(PictureStages):
+    """The folds one after another, then the network that learns from all labels, if `is_wanted` says so by then."""
+
+    plan: FoldPlan
+
+    def epochs_while(self, is_wanted: Callable[[], str]) -> Iterator[StageEpoch]:
+        """`is_wanted` is asked when the folds are done: whether, and for what, a network with all labels is needed."""
+        names = [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)]
+        for place, name in enumerate(names):
+            if name == FINAL and is_wanted() == FROZEN:
+                return
+            yield from self._epochs_of(name, 1 / (len(names) - place), n_stages=len(names) - place)
+            if self.is_out_of_time or self.context.monitor.should_stop:
+                return
+        while is_wanted() == TRAINED and len(self.votes) < MOST_VOTES and self._has_time_for_a_vote():
+            yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", 1.0)
+            if self.is_out_of_time or self.context.monitor.should_stop:
+                return
+
+    def found(self, name: str) -> LabelPass | None:
+        return finished_pass(self.context, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Who could label the pictures, and what it said of given labels while they were hidden from it.
+
+    `unseen` are calibrated, NaN for rows that were never hidden.
+    """
+
+    name: str
+    unseen: Float[Tensor, "n C"]
+    calibration: Calibration
+    n_judged: int
+    n_right: int
+    log_loss: float
+
+    @property
+    def share(self) -> float:
+        return self.n_right / self.n_judged
+
+    @classmethod
+    def of(cls, name: str, unseen: Float[Tensor, "n C"], given: Int64[Tensor, " n"]) -> "Candidate":
+        is_judged = ~unseen.isnan().any(dim=1)
+        evidence, truth = score_evidence(unseen), given[is_judged]
+        calibration = calibrate(evidence.rows(is_judged), truth)
+        assert calibration is not None
+        calibrated = evidence.at(calibration.temperature)
+        judged = calibrated[is_judged]
+        loss = float(-judged.gather(1, truth[:, None]).clamp(min=1e-12).log().mean())
+        return cls(name, calibrated, calibration, len(truth), int((judged.argmax(dim=1) == truth).sum()), loss)
+
+
+def choose(frozen: Candidate, others: list[Candidate]) -> Candidate:
+    """The one that finds most of the hidden labels; another than the frozen one only if its log-loss is lower, too."""
+    better = [one for one in others if one.n_right > frozen.n_right and one.log_loss < frozen.log_loss]
+    return max(better, key=lambda one: (one.n_right, -one.log_loss), default=frozen)
+
+
+SUBJECTS = {
+    FROZEN: "the frozen features",
+    TRAINED: "the network trained beside them",
+    BOTH: "both together",
+}
+
+
+def told(candidates: list[Candidate], chosen: Candidate, settings: LabelingSettings) -> str:
+    """The choice and its numbers, in a sentence."""
+    start = "from the pretrained one" if settings.beside == PRETRAINED else "from scratch"
+    shares = ", ".join(f"{SUBJECTS[one.name]} {100 * one.share:.0f} %" for one in candidates)
+    verb = "label" if chosen.name in (FROZEN, BOTH) else "labels"
+    verdict = f"{SUBJECTS[chosen.name]} {verb} the pictures"
+    return (
+        f"A network was trained {start} in the time left. Of {chosen.n_judged} given labels, a third hidden at a time,"
+        f" {shares} are found: {verdict}."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """The frozen features against the trained networks; `can_join` says whether both can become one model.
+
+    `graph` is that of the frozen features.
+    """
+
+    context: LabelingContext
+    stages: StagesBeside
+    frozen: FeatureLabels
+    graph: GraphConfig
+    can_join: bool = True
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.context.job.class_names)
+
+    def candidates(self) -> list[Candidate] | None:
+        """The frozen one first; None until the folds are done."""
+        folds = self.stages.plan.folds
+        assert folds is not None
+        unseen = {name: torch.full((len(folds), self.n_classes), torch.nan) for name in SUBJECTS}
+        for name in self.stages.plan.fold_names:
+            found = self.stages.found(name)
+            if found is None:
+                return None
+            is_hidden = folds == number_of(name)
+            for one, scores in self.answers(found, self.stages.plan.seen(name)).items():
+                unseen[one][is_hidden] = scores[is_hidden]
+        entrants = SUBJECTS if self.can_join else (FROZEN, TRAINED)
+        return [Candidate.of(name, unseen[name], self.context.job.given) for name in entrants]
+
+    def answers(self, found: LabelPass, seen: Int64[Tensor, " n"]) -> dict[str, Float[Tensor, "n C"]]:
+        """What each says of every picture from these labels alone."""
+        joined = self.guided(self.joined(found), seen).scores if self.can_join else None
+        answers = {
+            FROZEN: self.guided(self.frozen.land, seen).scores,
+            TRAINED: found.evidence.at(1.0),
+            BOTH: joined,
+        }
+        return {name: scores.float().cpu() for name, scores in answers.items() if scores is not None}
+
+    def joined(self, found: LabelPass) -> Landscape:
+        """One graph, and one space for the classifier: the cosine of two pictures is the mean of both networks'."""
+        X = self.frozen.land.X
+        return landscape(torch.cat([X, found.features.to(X)], dim=1), GuidedConfig(graph=self.graph))
+
+    def guided(self, land: Landscape, seen: Int64[Tensor, " n"]) -> GuidedLabels:
+        settings = self.context.job.settings
+        prior = None if settings.prior == ESTIMATED else class_shares(settings.prior, seen, self.n_classes)
+        config = GuidedConfig(graph=self.graph, prior=prior, n_folds=0, seed=settings.seed)
+        return label_landscape(land, seen, n_classes=self.n_classes, config=config)
+
+    def winner(self) -> str:
+        candidates = self.candidates()
+        return FROZEN if candidates is None else choose(candidates[0], candidates[1:]).name
+
+    def last_passes(self) -> list[LabelPass]:
+        """Of the networks that learned from all labels, the first of them first."""
+        found = [self.stages.found(name) for name in (FINAL, *self.stages.votes)]
+        return [one for one in found if one is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What the winner says of every picture, if it is not the frozen one."""
+
+    candidate: Candidate
+    findings: Findings
+    estimate: Estimate
+    prior: tuple[float, ...]
+    joined: tuple[Landscape, GuidedLabels] | None
+
+
+def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
+    passes, job = contest.last_passes(), contest.context.job
+    if candidate.name == BOTH:
+        land = contest.joined(passes[0])
+        guided = contest.guided(land, job.given)
+        evidence, features, shares = score_evidence(guided.scores.float().cpu()), land.X, guided.prior.float().cpu()
+        finders = torch.full((len(job.given),), SOURCES.index("graph"), dtype=torch.uint8)
+        joined = (land, guided)
+    else:
+        voted = vote(passes)
+        evidence, finders, features, shares, joined = voted.evidence, voted.finders, voted.features, voted.prior, None
+    temperature, least_ratio = candidate.calibration.temperature, suspect_ratio(contest.n_classes)
+    findings = Findings(evidence, temperature, candidate.unseen, finders, features.float().cpu(), least_ratio)
+    counted = shares_to_count(job.given, shares) if job.settings.prior == ESTIMATED else (shares,)
+    estimate = estimate_by_folds(
+        candidate.unseen,
+        job.given,
+        counted,
+        n_folds=N_FOLDS,
+        method=method(candidate),
+        class_names=job.class_names,
+    )
+    return Verdict(candidate, findings, estimate, tuple(shares.tolist()), joined)
+
+
+def method(candidate: Candidate) -> str:
+    """Which labels were kept from what, in sentences."""
+    return (
+        f"The {candidate.n_judged} given labels of classes with two or more were hidden in turn, a third at a time,"
+        " from a network of their own, from classifier and graph, which then labeled those pictures from the other"
+        " labels. Each of these answers had fewer labels than the one that counts, and a class with a single label is"
+        " not judged: the interval allows for both. The same labels chose between frozen features and trained networks,"
+        " which favors the choice a little."
+    )
