@@ -26,8 +26,8 @@ TYPICAL_FIRST = 0.15
 """Share of pictures with an answer from which on it is the outliers that are wrong, and worth asking for."""
 N_GRIDS = 6
 INFORMATION = 7.5e-5
-"""Labels put right by a nat of information about one picture, by the square of its class's pictures that are still open:
-the more there are, the more of them learn, and the longer it lasts."""
+"""Labels put right by a nat of information about a picture, times the square of the open pictures of a class: the more
+there are, the more of them learn, and the longer it lasts."""
 ROUNDS = 6
 
 
