@@ -110,8 +110,9 @@ class Propagation:
             self._last = _Said(self._spread(half, columns), half >= 0, columns)
         self._judge(y, columns)
         for _ in range(n_rounds):
-            self._last = _Said(self._spread(y, columns), y >= 0, columns)
-        return tempered(self._last.scores, self.temperature)
+            scores = self._spread(y, columns)
+            self._last = _Said(scores, y >= 0, columns)
+        return tempered(scores, self.temperature)
 
     def _judge(self, y: Int64[Tensor, " m"], columns: list[int]) -> None:
         """Note what the last scores said of the pictures answered since, and fit the temperature to it."""

@@ -18,7 +18,7 @@ LEVELS = (16, 48, 144, 432)
 LARGEST_CLUSTERED = 5_000
 N_DIRECTIONS = 48
 GRID = 20
-LEAST_IN_GRID = 4
+LEAST_IN_GRID = 2
 N_SINGLES = 200
 DENSITY_POWER = 2
 """Of the density that a doubtful picture is weighted with: an outlier's answer teaches little."""
@@ -107,20 +107,23 @@ def rank(embedded: Embedded, scores: Float[Tensor, "m C"], is_open: Bool[Tensor,
     best = scores.topk(2, dim=1).values
     doubt, margin = 1 - best[:, 0], best[:, 0] - best[:, 1]
     information = INFORMATION * (len(rows) / scores.shape[1]) ** 2
-    information = information * typical_first(embedded, 1 - len(rows) / len(is_open))
-    gain = doubt + information * entropy(scores)
+    weight = typical_first(embedded, 1 - len(rows) / len(is_open))
+    gain = doubt + information * weight * entropy(scores)
     worth = (1 - margin) * density(embedded) ** DENSITY_POWER
     singles = rows[worth[rows].argsort(descending=True, stable=True)]
-    return Ranking(_spread(embedded, singles[: 4 * N_SINGLES]), _grids(embedded, scores, gain, rows))
+    spread = _spread(embedded, singles[: 4 * N_SINGLES])
+    grids = _grids(embedded, scores, gain, rows)
+    return Ranking(spread, tuple(grid for rate, grid in grids if rate >= float(gain[spread[0]])))
 
 
 def entropy(scores: Float[Tensor, "m C"]) -> Float[Tensor, " m"]:
-    return torch.special.entr(scores).sum(1)
+    total: Tensor = torch.special.entr(scores).sum(1)
+    return total
 
 
 def typical_first(embedded: Embedded, answered: float) -> Float[Tensor, " m"]:
     """Weights of what pictures tell about others: by their density at first, all 1 when more are answered."""
-    relative = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
+    relative: Tensor = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
     share = 1 / (1 + (answered / TYPICAL_FIRST) ** 2)
     return share * relative + (1 - share)
 
@@ -155,26 +158,23 @@ def _spread(embedded: Embedded, rows: Int64[Tensor, " m"]) -> tuple[int, ...]:
 
 def _grids(
     embedded: Embedded, scores: Float[Tensor, "m C"], gain: Float[Tensor, " m"], rows: Int64[Tensor, " r"]
-) -> tuple[Grid, ...]:
-    """Of each class the grid with the most gain per answer, the best first; none that gains less than one picture.
+) -> list[tuple[float, Grid]]:
+    """Of each class the grid with the most gain per answer, with that gain; the best first.
 
     Pictures like the first stand beside it: alike is easily looked over.
     """
     confidence, guess = scores.max(1)
-    most = float(gain[rows].max())
     grids: list[tuple[float, Grid]] = []
-    for column in guess[rows].unique().tolist():
+    for column in range(scores.shape[1]):
         own = rows[guess[rows] == column]
         if len(own) < LEAST_IN_GRID:
             continue
         members, rate = best_grid(gain[own], 1 - confidence[own])
-        if rate < most:
-            continue
         chosen = own[members]
         alike = embedded.points[chosen] @ embedded.points[chosen[0]]
         grids.append((rate, Grid(column, tuple(chosen[alike.argsort(descending=True, stable=True)].tolist()))))
     grids.sort(key=lambda pair: -pair[0])
-    return tuple(grid for _, grid in grids[:N_GRIDS])
+    return grids[:N_GRIDS]
 
 
 def best_grid(gain: Float[Tensor, " m"], doubt: Float[Tensor, " m"]) -> tuple[Int64[Tensor, " g"], float]:
