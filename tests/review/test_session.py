@@ -88,6 +88,14 @@ def test_a_fifth_of_the_questions_is_drawn_at_random(session, truth):
     assert play(session, truth, 25) == 5
 
 
+def test_a_grid_with_its_corrections_is_one_question(session, truth):
+    play(session, truth, 40, mode="grid")
+    state = session.state
+    n_grids = sum(entry.content.get("via") == "grid" for entry in session.journal.entries)
+    assert n_grids > 0
+    assert abs(5 * state.n_audits - (state.n_questions - state.n_corrections)) <= 5
+
+
 def test_the_model_does_not_see_what_is_kept_back(session, truth):
     play(session, truth, 25)
     kept_back = [name for name in session.state.answers if session.state.is_kept_back(name)]
