@@ -155,7 +155,7 @@ def suspects(session: Session, result: Result | None) -> list[int]:
     return found
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=1)
 def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
     """What the most similar pictures say of each one."""
     votes = result.embedded.W_normalized @ result.scores
