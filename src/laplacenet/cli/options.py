@@ -1,6 +1,7 @@
 """Options that several commands share, and what is checked of them before torch is imported."""
 
 import inspect
+import json
 import os
 import re
 import shlex
@@ -47,8 +48,8 @@ def existing_run(given: Path | None) -> Path | None:
 
 def written_run(given: Path) -> Path:
     """A callback: a run folder whose files are read; those of a review may be older than its answers."""
-    from laplacenet.runtime import InputError
-    from laplacenet.runtime.run_folder import ANSWERS
+    from laplacenet.runtime import InputError, RunFolder
+    from laplacenet.runtime.run_folder import ANSWERS, ENTRIES, PROVENANCE
 
     existing_run(given)
     answers, labels = given / ANSWERS, given / "labeling.json"
@@ -57,9 +58,21 @@ def written_run(given: Path) -> Path:
     command = f"laplacenet label --resume {shlex.quote(str(given))}"
     if not labels.is_file():
         raise InputError(f"{given}: a review whose labels were not written yet; write them with: {command}")
-    if answers.stat().st_mtime_ns > labels.stat().st_mtime_ns:
+    n_read = RunFolder(given).read_sealed(PROVENANCE).get(ENTRIES, 0)
+    if isinstance(n_read, int) and last_entry(answers) > n_read:
         typer.echo(f"warning: {given} has newer answers than labels; write the labels anew with: {command}", err=True)
     return given
+
+
+def last_entry(answers: Path) -> int:
+    """The number of the last answer of a review, 0 where it cannot be told."""
+    from laplacenet.runtime import read_whole
+
+    *whole, _ = read_whole(answers).split(b"\n")
+    try:
+        return int(json.loads(whole[-1])["n"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return 0
 
 
 def data_or_path(given: str | None) -> str | None:
