@@ -14,6 +14,8 @@ from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+else:
+    DataclassInstance = object  # where types are checked at run time, the tests, they have to find something
 
 Options = TypeVar("Options", bound="DataclassInstance")
 Given = TypeVar("Given", Path | None, Sequence[Path])
