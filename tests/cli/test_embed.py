@@ -1,5 +1,6 @@
 """`laplacenet embed`, from a folder to an .npz file that others read."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from laplacenet.cli.app import app
+from laplacenet.cli.app import app, refuse_several_processes
 from laplacenet.data import read_collection
-from laplacenet.models.features import FeatureNetwork
-from laplacenet.runtime import InputError
+from laplacenet.models.features import FeatureNetwork, embedding
+from laplacenet.runtime import Group, InputError
+from laplacenet.runtime.launch import VARIABLES
 
 
 def tiny_network(*_: object, **__: object) -> FeatureNetwork:
@@ -71,7 +73,69 @@ def test_invalid_input_is_refused_before_anything_is_embedded(folder: Path, tmp_
     (tmp_path / "x.npz").touch()
     with pytest.raises(InputError, match="exists already"):
         run(folder, "--out", tmp_path / "x.npz")
-    with pytest.raises(InputError, match="no such folder"):
+    with pytest.raises(InputError, match="no such"):
         run(tmp_path / "none", "--out", tmp_path / "y.npz")
     with pytest.raises(InputError, match="ends in"):
         run(folder, "--out", tmp_path / "y.csv")
+
+
+class OneOfTwo(Group):
+    """A process that need not wait for the other."""
+
+    def agree(self, is_so: bool) -> bool:
+        return is_so
+
+
+def test_two_processes_embed_a_share_each_and_the_first_writes_all(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, "--out", tmp_path / "alone.npz", "--device", "cpu", "--no-cache")
+    embedded: list[int] = []
+
+    def count(decoder: object, positions: Sequence[int], features: FeatureNetwork) -> object:
+        embedded.append(len(positions))
+        return stream(decoder, positions, features)  # type: ignore[arg-type]
+
+    stream = embedding._stream
+    monkeypatch.setattr(embedding, "_stream", count)
+    for rank in (1, 0):
+        group = OneOfTwo(rank, 2, reduces=True)
+        monkeypatch.setattr("laplacenet.models.features.folder.current_group", lambda group=group: group)
+        monkeypatch.setattr("laplacenet.runtime.start_group", lambda _, group=group: group)
+        run(folder, "--out", tmp_path / "shared.npz", "--device", "cpu")
+    assert embedded == [2, 3, 1]  # the broken file is tried again by the one that writes
+    assert (tmp_path / "shared.npz").read_bytes() == (tmp_path / "alone.npz").read_bytes()
+    with pytest.raises(InputError, match="--no-cache"):
+        run(folder, "--out", tmp_path / "other.npz", "--device", "cpu", "--no-cache")
+
+
+def test_prepared_pictures_are_embedded_from_their_file(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, "--out", tmp_path / "before.npz", "--device", "cpu", "--no-cache")
+    said = CliRunner().invoke(app, ["data", str(folder), "--prepare", "--size", "8"])
+    assert "prepared 5 pictures of 8×8" in said.output
+    assert "skipped: 1 files" in said.output
+    monkeypatch.setattr("laplacenet.models.features.embedding.decode", None)
+    said_now = run(folder, "--out", tmp_path / "after.npz", "--device", "cpu", "--no-cache")
+    assert "cat/broken.jpg: skipped (not a picture" in said_now
+    assert (tmp_path / "after.npz").read_bytes() == (tmp_path / "before.npz").read_bytes()
+
+
+def test_what_is_no_folder_cannot_be_prepared(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["data", "digits", "--prepare"])
+    assert isinstance(result.exception, InputError)
+    assert "no folder" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [("label", "torchrun … embed"), ("compare", "torchrun … train"), ("review", "leave out")]
+)
+def test_commands_that_take_one_process_say_what_several_can_do(
+    command: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in zip(VARIABLES, ("1", "2", "1", "127.0.0.1", "1"), strict=True):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=f"{command} takes one process; .*{said}"):
+        refuse_several_processes([command, "photos"])
+    refuse_several_processes(["embed", "photos"])

@@ -15,19 +15,48 @@ def data(
         ),
     ] = "digits",
     size: Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")] = None,
+    prepare: Annotated[
+        bool,
+        typer.Option(
+            "--prepare", help="Decode the pictures of a folder once, into a file that later commands read instead."
+        ),
+    ] = False,
     data_dir: DataDir = None,
     download: Download = False,
 ) -> None:
     """Describe a data set: counts, size, channel statistics, classes, files that could not be read.
 
+    With `--prepare`, the pictures of a folder are decoded into a file in the folder LAPLACENET_CACHE, or else in the
+    user's cache folder. `train`, `label` and `embed` find it by themselves, as long as no picture changes, and read
+    from it what they need: there may be more pictures than memory holds. An interrupted command goes on where it
+    stopped.
+
     \b
     Examples:
       laplacenet data
       laplacenet data two-moons
+      laplacenet data photos/ --prepare
     """
+    if prepare:
+        prepare_pictures(name, size=size)
     from laplacenet.cli.progress import reading
     from laplacenet.data import describe, load_dataset
 
     with reading(name, is_live=not download) as tally:
         dataset = load_dataset(name, folder=data_dir, size=size, download=download, monitor=tally)
     typer.echo(str(describe(dataset)))
+
+
+def prepare_pictures(name: str, *, size: int | None) -> None:
+    from pathlib import Path
+
+    from laplacenet.cli.progress import reading
+    from laplacenet.data.collection import prepare_folder
+    from laplacenet.runtime import InputError
+
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"--prepare: {name} is no folder; only a folder of pictures can be prepared")
+    with reading(f"prepare {name}") as tally:
+        n, side = prepare_folder(folder, size=size, monitor=tally)
+    typer.echo(f"prepared {n} pictures of {side}×{side}")

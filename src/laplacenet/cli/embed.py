@@ -28,7 +28,8 @@ def embed(
 
     `laplacenet label` and scikit-learn read it. Where sub-folders name classes, `labels` and `class_names` are there
     too. A picture is embedded once: its vector is kept in the folder LAPLACENET_CACHE, or else in the user's cache
-    folder, until the file changes. An interrupted command goes on where it stopped.
+    folder, until the file changes. An interrupted command goes on where it stopped. Under torchrun each process embeds
+    a part of the pictures, and the first one writes the file.
 
     \b
     Examples:
@@ -38,15 +39,19 @@ def embed(
     from laplacenet.cli.progress import counter
     from laplacenet.models.features import load_features
     from laplacenet.models.features.cache import cache_folder
-    from laplacenet.models.features.folder import FolderReading, embed_folder, picture_files
-    from laplacenet.runtime import choose_device
+    from laplacenet.models.features.folder import FolderReading, embed_folder, embed_share, picture_files
+    from laplacenet.runtime import NullMonitor, choose_device, start_group
 
     require_free(out, suffixes=(".npz",), overwrite=overwrite)
     reading = FolderReading(cache=cache_folder() if cache else None)
     parts, _ = picture_files(pictures, reading)
     network = load_features(features, weights=weights, device=choose_device(device))
+    group = start_group(network.device)
     with counter("embed", n=len(parts.train)) as tally:
-        found = embed_folder(pictures, network, reading, monitor=tally)
+        embed_share(parts, network, reading, monitor=tally)
+        if not group.is_first:
+            return
+        found = embed_folder(pictures, network, reading, monitor=NullMonitor() if group.size > 1 else tally)
     for file in found.skipped:
         typer.echo(f"warning: {file.path}: skipped ({file.reason})", err=True)
     write_out(out, as_npz(found))

@@ -20,7 +20,9 @@ from laplacenet.data.dataset import Skipped
 from laplacenet.data.images import ImageSet, VectorSet
 from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
 from laplacenet.data.names import in_one_line
+from laplacenet.data.npz import free_memory
 from laplacenet.data.pictures import SILENCE, decode_all, default_size, is_grey, one_channel, require_size
+from laplacenet.data.prepared import Decoded, find_prepared, prepare, prepared_size
 from laplacenet.data.walking import (
     TEST,
     TRAIN,
@@ -137,7 +139,8 @@ def read_picture_folder(
     # before the pictures, which take their time: a list that cannot be right is refused at once
     labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped, options=options)
     test_labels = _test_labels(parts, folder, class_names) if with_test else None
-    images, kept, unreadable = decode_all(parts.train, size=options.size or default_size(parts.train), monitor=monitor)
+    size = options.size or prepared_size(parts.train) or default_size(parts.train)
+    images, kept, unreadable = read_all(parts.train, size=size, monitor=monitor)
     skipped += unreadable
     if not kept:
         raise InputError(nothing_found(folder, skipped))
@@ -149,6 +152,36 @@ def read_picture_folder(
         test, test_skipped = _read_test(parts.test, test_labels, rows, monitor=monitor)
     notes = (*_lost(parts, labels, kept, with_test=with_test), *label_notes(rows.labels, class_names))
     return Collection(rows, names, folder, (*skipped, *test_skipped), notes), test
+
+
+def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], monitor: Monitor) -> Decoded:
+    """Prepared ones as they lie in their file, others decoded into memory, if it holds them."""
+    prepared = find_prepared(pictures, size)
+    if prepared is not None:
+        monitor.advance(len(pictures))
+        return prepared
+    width, height = (size, size) if isinstance(size, int) else size
+    needed, free = 3 * width * height * len(pictures), free_memory()
+    if needed > free:
+        raise InputError(
+            f"{len(pictures)} pictures of {width}×{height} take {needed / 2**30:.1f} GiB, {free / 2**30:.1f} are free;"
+            " write them into a file first: laplacenet data FOLDER --prepare"
+        )
+    return decode_all(pictures, size=size, monitor=monitor)
+
+
+def prepare_folder(folder: Path, *, size: int | None, monitor: Monitor = SILENCE) -> tuple[int, int]:
+    """Decode all pictures of a folder into files that later readers map into memory; how many, and their side."""
+    require_size(size)
+    files, skipped = find_pictures(folder)
+    parts = parted(folder, files)
+    if not parts.train:
+        raise InputError(nothing_found(folder, skipped))
+    side = size or prepared_size(parts.train) or default_size(parts.train)
+    for some in (parts.train, parts.test):
+        if some:
+            prepare(some, size=side, is_default=size is None, monitor=monitor)
+    return len(parts.train) + len(parts.test), side
 
 
 def collected_labels(
@@ -189,7 +222,7 @@ def _read_test(
     files: Sequence[PictureFile], labels: Int64[Tensor, " m"], train: ImageSet, *, monitor: Monitor
 ) -> tuple[ImageSet | None, list[Skipped]]:
     n_channels, height, width = train.images.shape[1:]
-    images, kept, skipped = decode_all(files, size=(width, height), monitor=monitor)
+    images, kept, skipped = read_all(files, size=(width, height), monitor=monitor)
     if not kept:
         return None, skipped
     images = one_channel(images) if n_channels == 1 else images

@@ -8,7 +8,6 @@ after the SHA-256 of its content, so that one that a crash or the disk has damag
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,24 +21,12 @@ from torch import Tensor
 
 from laplacenet.models.features.network import FeatureNetwork
 from laplacenet.runtime import InputError, read_whole, write_whole
+from laplacenet.runtime.cache_folder import FOLDER_VARIABLE, cache_folder
 
-FOLDER_VARIABLE = "LAPLACENET_CACHE"
+__all__ = ["FOLDER_VARIABLE", "VectorCache", "cache_folder", "picture_key"]
 PREPROCESSING = 1  # raise it whenever the same file would give other pixels
 SUFFIX = ".vectors"
 KEY_BYTES = 20
-
-
-def cache_folder() -> Path:
-    """The environment variable LAPLACENET_CACHE, or `laplacenet` in the user's cache folder of this platform."""
-    if told := os.environ.get(FOLDER_VARIABLE):
-        return Path(told)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "laplacenet"
 
 
 def picture_key(path: Path) -> bytes | None:

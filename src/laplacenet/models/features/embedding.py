@@ -9,7 +9,7 @@ import contextlib
 import os
 import warnings
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,9 @@ from laplacenet.runtime import Monitor, NullMonitor
 
 BYTES_AHEAD = 1 << 28
 PICTURES_PER_SAVE = 512
+
+Decoder = Callable[[int, int], UInt8[Tensor, "3 h w"]]
+"""The picture at a position, at so many pixels a side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +55,17 @@ class _Batch:
 
 
 def embed_pictures(
-    paths: Sequence[Path], features: FeatureNetwork, *, cache: Path | None = None, monitor: Monitor | None = None
+    paths: Sequence[Path],
+    features: FeatureNetwork,
+    *,
+    cache: Path | None = None,
+    monitor: Monitor | None = None,
+    decode_file: Decoder | None = None,
 ) -> Embeddings:
     """The vectors of these picture files; those in the cache cost nothing.
 
     The monitor advances by one for each file. When it asks to stop, what is done is saved and KeyboardInterrupt raised.
+    `decode_file` gives the picture at a position where it need not be read from its file.
     """
     monitor = monitor or NullMonitor()
     keys = [picture_key(path) for path in paths] if cache is not None else [None] * len(paths)
@@ -65,21 +74,27 @@ def embed_pictures(
     n_cached, failures = len(rows), dict[int, str]()
     monitor.advance(n_cached)
     missing = [position for position in range(len(paths)) if position not in rows]
+    # one array for all: rows that are held one by one would have to be copied together at the end
+    vectors, is_known = torch.empty(len(paths), features.n_features), torch.zeros(len(paths), dtype=torch.bool)
+    for position in list(rows):
+        vectors[position] = rows.pop(position)
+        is_known[position] = True
     unsaved: list[int] = []
 
     def save() -> None:
-        known = [(key, rows[position]) for position in unsaved if (key := keys[position]) is not None]
+        known = [(key, position) for position in unsaved if (key := keys[position]) is not None]
         if store is not None and known:
-            store.add([key for key, _ in known], torch.stack([row for _, row in known]))
+            store.add([key for key, _ in known], vectors[[position for _, position in known]])
         unsaved.clear()
 
     try:
         # closed at once when something is raised: a traceback would keep its threads at work
-        with contextlib.closing(_stream(paths, missing, features)) as batches:
+        with contextlib.closing(_stream(decode_file or from_files(paths), missing, features)) as batches:
             for batch in batches:
                 failures |= batch.failures
                 if batch.vectors is not None:
-                    rows |= dict(zip(batch.positions, batch.vectors, strict=True))
+                    vectors[batch.positions] = batch.vectors.float().cpu()
+                    is_known[batch.positions] = True
                     unsaved += batch.positions
                 monitor.advance(len(batch.positions) + len(batch.failures))
                 if len(unsaved) >= PICTURES_PER_SAVE:
@@ -88,12 +103,15 @@ def embed_pictures(
                     raise KeyboardInterrupt
     finally:
         save()
-    kept = tuple(sorted(rows))
-    vectors = torch.stack([rows[position] for position in kept]) if kept else torch.empty(0, features.n_features)
-    return Embeddings(vectors, kept, failures, n_cached)
+    kept = tuple(is_known.nonzero().flatten().tolist())
+    return Embeddings(vectors if len(kept) == len(paths) else vectors[is_known], kept, failures, n_cached)
 
 
-def _stream(paths: Sequence[Path], positions: Sequence[int], features: FeatureNetwork) -> Generator[_Batch, None, None]:
+def from_files(paths: Sequence[Path]) -> Decoder:
+    return lambda position, pixels: torch.from_numpy(decode(paths[position], size=pixels)).permute(2, 0, 1)
+
+
+def _stream(decode_file: Decoder, positions: Sequence[int], features: FeatureNetwork) -> Generator[_Batch, None, None]:
     """The pictures at these positions, in batches and in order, a bounded number of batches ahead of the reader."""
     size = features.batch_size
     batches = [list(positions[start : start + size]) for start in range(0, len(positions), size)]
@@ -103,7 +121,7 @@ def _stream(paths: Sequence[Path], positions: Sequence[int], features: FeatureNe
     waiting: deque[Future[_Batch]] = deque()
 
     def work(batch: list[int]) -> _Batch:
-        decoded = _decode_batch(paths, batch, features.pixels)
+        decoded = _decode_batch(decode_file, batch, features.pixels)
         return _embed_batch(decoded, features) if is_on_cpu else decoded
 
     pool = ThreadPoolExecutor(min(n_threads, n_ahead), initializer=torch.set_num_threads, initargs=(1,))
@@ -122,11 +140,11 @@ def _stream(paths: Sequence[Path], positions: Sequence[int], features: FeatureNe
         torch.set_num_threads(n_torch)  # the last number set anywhere is what later threads begin with
 
 
-def _decode_batch(paths: Sequence[Path], positions: list[int], pixels: int) -> _Batch:
+def _decode_batch(decode_file: Decoder, positions: list[int], pixels: int) -> _Batch:
     pictures, kept, failures = [], [], {}
     for position in positions:
         try:
-            pictures.append(torch.from_numpy(decode(paths[position], size=pixels)).permute(2, 0, 1))
+            pictures.append(decode_file(position, pixels))
             kept.append(position)
         except Exception as error:  # decoders of damaged files fail in many ways; each is the file's fault
             failures[position] = reason_of(error)

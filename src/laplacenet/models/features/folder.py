@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jaxtyping import UInt8
+from torch import Tensor
+
 from laplacenet.data import Collection, Skipped, VectorSet
 from laplacenet.data.classes import label_notes
 from laplacenet.data.collection import ReadingOptions, collected_labels, names_of
+from laplacenet.data.prepared import find_prepared
 from laplacenet.data.walking import FolderParts, find_pictures, nothing_found, parted
-from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.models.features.embedding import Decoder, embed_pictures
 from laplacenet.models.features.network import FeatureNetwork
-from laplacenet.runtime import InputError, Monitor
+from laplacenet.runtime import InputError, Monitor, current_group
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,9 @@ def embed_folder(
     parts, skipped = picture_files(folder, reading)
     labels, class_names = collected_labels(parts, folder, reading.label_files, skipped=skipped, options=reading.options)
     paths = [file.path for file in parts.train]
-    found = embed_pictures(paths, features, cache=reading.cache, monitor=monitor)
+    found = embed_pictures(
+        paths, features, cache=reading.cache, monitor=monitor, decode_file=prepared_decoder(parts, features.pixels)
+    )
     skipped += [Skipped(parts.train[position].name, reason) for position, reason in found.failures.items()]
     if not found.kept:
         raise InputError(nothing_found(folder, skipped))
@@ -49,3 +55,43 @@ def embed_folder(
     names = names_of(parts.train, kept)
     rows = VectorSet(found.vectors, labels[kept], class_names)
     return Collection(rows, names, folder, tuple(skipped), tuple(label_notes(rows.labels, class_names)))
+
+
+def embed_share(parts: FolderParts, features: FeatureNetwork, reading: FolderReading, *, monitor: Monitor) -> None:
+    """Of several processes each puts its share of the vectors into the cache; when one returns, all are there.
+
+    Shares are every n-th file: what an interrupted run has left to do is then spread over all.
+    """
+    group = current_group()
+    if not group.reduces:
+        return
+    if reading.cache is None:
+        raise InputError("--no-cache: several processes exchange vectors through the cache; leave it out")
+    own = range(group.rank, len(parts.train), group.size)
+    monitor.advance(len(parts.train) - len(own))
+    decode_file = prepared_decoder(parts, features.pixels)
+    embed_pictures(
+        [parts.train[position].path for position in own],
+        features,
+        cache=reading.cache,
+        monitor=monitor,
+        decode_file=None if decode_file is None else lambda place, pixels: decode_file(own[place], pixels),
+    )
+    group.agree(False)
+
+
+def prepared_decoder(parts: FolderParts, pixels: int) -> Decoder | None:
+    """Pictures from the file in which they were prepared at this size, if they were."""
+    found = find_prepared(parts.train, pixels)
+    if found is None:
+        return None
+    images, kept, skipped = found
+    rows = {position: row for row, position in enumerate(kept)}
+    reasons = {file.path: file.reason for file in skipped}
+
+    def decode_file(position: int, _: int) -> UInt8[Tensor, "3 h w"]:
+        if position not in rows:
+            raise ValueError(reasons[parts.train[position].name])
+        return images[rows[position]]
+
+    return decode_file

@@ -1,0 +1,158 @@
+"""Pictures decoded once, into a file that is mapped into memory: more of them than memory holds, ready at once.
+
+`laplacenet data FOLDER --prepare` writes it; whoever reads the same pictures at the same size finds it. It lies in the
+cache folder, under the names and states of all its files, so that a file that is added, changed or removed leads
+elsewhere. Pictures are only appended, and a line in the index says when some are there for good: whatever is behind the
+last line is cut off when an interrupted preparation goes on.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from laplacenet.data.dataset import Skipped
+from laplacenet.data.pictures import SILENCE, decode_all
+from laplacenet.data.walking import PictureFile
+from laplacenet.runtime import InputError, Monitor, write_whole
+from laplacenet.runtime.cache_folder import cache_folder
+from laplacenet.runtime.files import sync
+
+FORMAT = 1
+FOLDER, PIXELS, INDEX, SIZE = "pictures", "pixels.u8", "index.jsonl", "size.json"
+PICTURES_PER_LINE = 1024
+
+Decoded = tuple[UInt8[Tensor, "n 3 h w"], list[int], list[Skipped]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The pictures of one list of files at one size, as far as they have been decoded."""
+
+    folder: Path
+    width: int
+    height: int
+
+    @property
+    def row_bytes(self) -> int:
+        return 3 * self.width * self.height
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What the index says; a line that a crash has cut short is none."""
+        try:
+            content = (self.folder / INDEX).read_text(encoding="utf-8")
+        except OSError:
+            return []
+        return [json.loads(line) for line in content.splitlines(keepends=True) if line.endswith("\n")]
+
+    def images(self, n: int) -> UInt8[Tensor, "n 3 h w"]:
+        """Read from the file as they are needed; what is written to them stays in memory."""
+        shape = (n, 3, self.height, self.width)
+        return torch.from_numpy(np.memmap(self.folder / PIXELS, dtype=np.uint8, mode="c", shape=shape))
+
+
+def find_prepared(pictures: Sequence[PictureFile], size: int | tuple[int, int]) -> Decoded | None:
+    """As `decode_all` gives them; None where they have not all been prepared."""
+    folder = folder_of(pictures)
+    if folder is None:
+        return None
+    prepared = at_size(folder, size)
+    failures: dict[int, str] = {}
+    n_done = 0
+    for line in prepared.lines():
+        failures |= {n_done + int(place): reason for place, reason in line["failures"].items()}
+        n_done += line["n_files"]
+    kept = [row for row in range(n_done) if row not in failures]
+    if n_done != len(pictures) or not kept or not has_bytes(prepared, len(kept)):
+        return None
+    return prepared.images(len(kept)), kept, [Skipped(pictures[row].name, why) for row, why in failures.items()]
+
+
+def has_bytes(prepared: Prepared, n: int) -> bool:
+    try:
+        return (prepared.folder / PIXELS).stat().st_size >= n * prepared.row_bytes
+    except OSError:
+        return False
+
+
+def prepared_size(pictures: Sequence[PictureFile]) -> int | None:
+    """The size that these pictures were prepared at when none was asked for: it need not be found out again."""
+    folder = folder_of(pictures)
+    try:
+        return None if folder is None else int(json.loads((folder / SIZE).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def prepare(
+    pictures: Sequence[PictureFile], *, size: int | tuple[int, int], is_default: bool, monitor: Monitor = SILENCE
+) -> Prepared:
+    """Decode what has not been decoded yet; the monitor advances by one for each file, also for those that have been.
+
+    `is_default` says that nobody asked for this size: it is the one that readers of these pictures would choose.
+    """
+    folder = key_folder(pictures)
+    prepared = at_size(folder, size)
+    prepared.folder.mkdir(parents=True, exist_ok=True)
+    if is_default:
+        write_whole(folder / SIZE, json.dumps(size).encode())
+    lines = prepared.lines()
+    n_done = sum(line["n_files"] for line in lines)
+    n_kept = n_done - sum(len(line["failures"]) for line in lines)
+    monitor.advance(n_done)
+    with (prepared.folder / PIXELS).open("ab") as pixels, (prepared.folder / INDEX).open("ab") as index:
+        os.truncate(pixels.fileno(), n_kept * prepared.row_bytes)
+        os.truncate(index.fileno(), sum(len(line) for line in written(lines)))
+        for start in range(n_done, len(pictures), PICTURES_PER_LINE):
+            some = pictures[start : start + PICTURES_PER_LINE]
+            images, kept, skipped = decode_all(some, size=size, monitor=monitor)
+            places = sorted(set(range(len(some))) - set(kept))
+            failures = {str(place): file.reason for place, file in zip(places, skipped, strict=True)}
+            pixels.write(images.numpy().tobytes())
+            pixels.flush()
+            os.fsync(pixels.fileno())
+            index.writelines(written([{"n_files": len(some), "failures": failures}]))
+            index.flush()
+            os.fsync(index.fileno())
+    sync(prepared.folder)
+    return prepared
+
+
+def written(lines: Sequence[dict[str, Any]]) -> Iterator[bytes]:
+    return (json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def at_size(folder: Path, size: int | tuple[int, int]) -> Prepared:
+    width, height = (size, size) if isinstance(size, int) else size
+    return Prepared(folder / f"{width}x{height}", width, height)
+
+
+def folder_of(pictures: Sequence[PictureFile]) -> Path | None:
+    """Where these pictures are prepared; None where they are not, or nothing ever was."""
+    if not (cache_folder() / FOLDER).is_dir():
+        return None
+    try:
+        folder = key_folder(pictures)
+    except InputError:
+        return None
+    return folder if folder.is_dir() else None
+
+
+def key_folder(pictures: Sequence[PictureFile]) -> Path:
+    digest = hashlib.sha256(f"{FORMAT}".encode())
+    for picture in pictures:
+        try:
+            status = picture.path.stat()
+        except OSError as error:
+            raise InputError(f"{picture.path}: cannot be read ({error.strerror})") from error
+        state = (status.st_size, status.st_mtime_ns, status.st_ino)
+        digest.update(f"{state} ".encode() + os.fsencode(os.path.abspath(picture.path)) + b"\0")  # noqa: PTH100 - links stay
+    return cache_folder() / FOLDER / digest.hexdigest()[:32]

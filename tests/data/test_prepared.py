@@ -1,0 +1,147 @@
+"""Pictures decoded once into a file: the same rows as from the files, resumed without doing work twice."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from laplacenet.data import collection, load_dataset, prepared, read_collection
+from laplacenet.data.collection import prepare_folder
+from laplacenet.data.prepared import INDEX, PIXELS, find_prepared
+from laplacenet.data.walking import find_pictures
+from laplacenet.runtime import InputError
+
+N = 23
+
+
+class Tally:
+    """Counts files, and asks to stop after some."""
+
+    def __init__(self, most: int = 10**9) -> None:
+        self.n, self.most = 0, most
+
+    @property
+    def should_stop(self) -> bool:
+        return self.n >= self.most
+
+    def advance(self, n: int) -> None:
+        self.n += n
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two classes, and a file that is no picture."""
+    monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(prepared, "PICTURES_PER_LINE", 4)
+    folder = tmp_path / "photos"
+    rng = np.random.default_rng(0)
+    for number in range(N):
+        path = folder / "ab"[number % 2] / f"{number:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(256, size=(20, 24, 3), dtype=np.uint8)).save(path)
+    (folder / "a" / "05.jpg").write_bytes(b"no picture")
+    return folder
+
+
+def pixels_file(tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "cache").rglob(PIXELS)
+    return found
+
+
+def test_prepared_pictures_are_those_of_the_files(photos: Path, tmp_path: Path) -> None:
+    before = read_collection(photos)
+    assert prepare_folder(photos, size=None) == (N + 1, 16)
+    after = read_collection(photos)
+    assert torch.equal(after.rows.images, before.rows.images)
+    assert (after.names, after.skipped) == (before.names, before.skipped)
+    assert len(after.skipped) == 1
+    assert pixels_file(tmp_path).stat().st_size == N * 3 * 16 * 16
+
+
+def test_nothing_is_decoded_again_and_nothing_written_reaches_the_file(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_folder(photos, size=None)
+    content = pixels_file(tmp_path).read_bytes()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr(collection, "decode_all", refuse)
+    monkeypatch.setattr(collection, "default_size", refuse)
+    monkeypatch.setattr(prepared, "decode_all", refuse)
+    dataset = load_dataset(photos)
+    dataset.train.images.fill_(0)
+    assert prepare_folder(photos, size=None)[0] == N + 1
+    assert pixels_file(tmp_path).read_bytes() == content
+
+
+@pytest.mark.parametrize("n_before", [1, 9, 17])
+def test_an_interrupted_preparation_goes_on_where_it_stopped(photos: Path, tmp_path: Path, n_before: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepare_folder(photos, size=16, monitor=Tally(n_before))
+    files, _ = find_pictures(photos)
+    assert find_prepared(files, 16) is None
+    index, pixels = pixels_file(tmp_path).with_name(INDEX), pixels_file(tmp_path)
+    n_done = 4 * len(index.read_text().splitlines())
+    with pixels.open("ab") as file:
+        file.write(b"half a picture")
+    with index.open("ab") as file:
+        file.write(b'{"n_files": 4, "fail')
+    decoded: list[int] = []
+    before = prepared.decode_all
+
+    def spy(pictures: object, **options: object) -> object:
+        decoded.append(len(pictures))  # type: ignore[arg-type]
+        return before(pictures, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared, "decode_all", spy)
+        tally = Tally()
+        prepare_folder(photos, size=16, monitor=tally)
+    assert sum(decoded) == N + 1 - n_done
+    assert tally.n == N + 1
+    assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
+
+
+def from_files(photos: Path, size: int) -> torch.Tensor:
+    files, _ = find_pictures(photos)
+    return collection.decode_all(files, size=size)[0]
+
+
+def test_a_changed_or_added_file_is_read_again(photos: Path) -> None:
+    prepare_folder(photos, size=16)
+    path = photos / "b" / "01.png"
+    Image.fromarray(np.zeros((20, 24, 3), dtype=np.uint8)).save(path)
+    assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
+    assert not read_collection(photos, size=16).rows.images[list(read_collection(photos).names).index("b/01.png")].any()
+
+
+def test_a_file_that_was_cut_short_is_not_believed(photos: Path, tmp_path: Path) -> None:
+    prepare_folder(photos, size=16)
+    os.truncate(pixels_file(tmp_path), 100)
+    assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
+
+
+def test_more_pictures_than_memory_holds_are_sent_to_be_prepared(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "free_memory", lambda: 1000)
+    with pytest.raises(InputError, match="--prepare"):
+        read_collection(photos)
+    prepare_folder(photos, size=None)
+    assert len(read_collection(photos)) == N
+
+
+def test_a_test_folder_is_prepared_too(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "split" / "train").parent.mkdir()
+    photos.rename(tmp_path / "split" / "train")
+    for name in "ab":
+        (tmp_path / "split" / "test" / name).mkdir(parents=True)
+        Image.fromarray(np.full((9, 9, 3), 80, dtype=np.uint8)).save(tmp_path / "split" / "test" / name / "1.png")
+    before = load_dataset(tmp_path / "split")
+    prepare_folder(tmp_path / "split", size=None)
+    after = load_dataset(tmp_path / "split")
+    assert torch.equal(after.train.images, before.train.images)
+    assert torch.equal(after.test.images, before.test.images)
