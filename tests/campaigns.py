@@ -31,6 +31,7 @@ from references_campaign import Campaign
 from references_changed_inputs import changed_inputs
 from references_damaged_reads import damaged_reads
 from references_picture_bombs import picture_bombs
+from references_review_journal import review_journal
 
 from laplacenet.runtime import provenance, read_json, write_json
 
@@ -52,6 +53,7 @@ CAMPAIGNS = {
     "changed-inputs": Plan(changed_inputs, 200, 20),
     "damaged-reads": Plan(damaged_reads, 1000, 125),
     "picture-bombs": Plan(picture_bombs, 500, 125),
+    "review-journal": Plan(review_journal, 1000, 500),
 }
 
 

@@ -143,8 +143,8 @@ class Campaign:
         return counts | ({"failures": self.failures} if self.failures else {})
 
 
-def damage(path: Path, rng: random.Random) -> str:
-    """Do something to a file that no command ever does; gives what."""
+def damage(path: Path, rng: random.Random, twin: Path | None = None) -> str:
+    """Do something to a file that no command ever does; gives what. `twin` is the same file of another run."""
     content = path.read_bytes()
     kinds = {
         "bit": lambda: path.write_bytes(flipped(content, rng)),
@@ -159,11 +159,22 @@ def damage(path: Path, rng: random.Random) -> str:
         "endless": lambda: replaced(path, lambda: path.symlink_to("/dev/zero")),
         "loop": lambda: replaced(path, lambda: path.symlink_to(path)),
     }
+    if content.count(b"\n") > 1:
+        kinds["cut at a line's end"] = lambda: path.write_bytes(b"".join(some_lines(content, rng, at_end=True)))
+        kinds["line gone"] = lambda: path.write_bytes(b"".join(some_lines(content, rng, at_end=False)))
+    if twin is not None and twin.is_file() and twin.read_bytes() != content:
+        kinds["of another run"] = kinds["of that other run"] = lambda: path.write_bytes(twin.read_bytes())
     if path.suffix == ".json":
         kinds["value"] = kinds["another value"] = lambda: path.write_bytes(another_value(content, rng))
     kind = rng.choice(sorted(kinds))
     kinds[kind]()
     return kind
+
+
+def some_lines(content: bytes, rng: random.Random, *, at_end: bool) -> list[bytes]:
+    lines = content.splitlines(keepends=True)
+    place = rng.randrange(len(lines))
+    return lines[:place] if at_end else lines[:place] + lines[place + 1 :]
 
 
 def flipped(content: bytes, rng: random.Random) -> bytes:

@@ -349,7 +349,8 @@ def given_rows() -> set[tuple[str, str]] | None:
 
 def killed_states(work: Path, into: Path, way: str, touches: list[int]) -> None:
     """An unbroken run and runs that were killed at these touches of a file, where they can be resumed."""
-    words = ("label", "photos", "--labels", "labels.csv", "--out", "run", *WAYS[way])
+    out = str(work / "run")  # a full path: by it touches are counted
+    words = ("label", "photos", "--labels", "labels.csv", "--out", out, *WAYS[way])
     write_pictures(work / "photos")
     ended = run_command(*words, *(("--checkpoint-every", "0.001s") if way == "training" else ()))
     assert ended.code == 0, ended
@@ -357,7 +358,8 @@ def killed_states(work: Path, into: Path, way: str, touches: list[int]) -> None:
     for at in touches:
         shutil.rmtree(work / "run")
         code = run_until_killed(*words, "--checkpoint-every", "0.001s", below=work / "run", at=at)
-        if code == -9 and is_resumable(work / "run"):
+        assert code == -9, f"{way}: not killed at touch {at}"
+        if is_resumable(work / "run"):
             keep(work, into / str(at))
 
 

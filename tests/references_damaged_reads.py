@@ -6,17 +6,34 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from PIL import Image
-from references_campaign import DONE, REFUSED, Ended, damage, empty, fresh_copy, run_command, working_in
-from references_labeling import clusters, drawn_evenly, some_given
+from references_campaign import (
+    DONE,
+    REFUSED,
+    Ended,
+    damage,
+    empty,
+    fresh_copy,
+    run_command,
+    run_until_killed,
+    working_in,
+)
+from references_labeling import clusters, drawn_evenly, some_given, striped
 from references_runs import write_bars
 
 from laplacenet.runtime.files import CHECKSUM, checksum
 
 TINY = ("--set", "train.steps=4", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
 TIMES = ("time ", "run folder")
+
+
+PICTURES = ("label", "striped", "--labels", "given.csv", "--features", "scratch", "--no-flip", "--no-suspects")
+PICTURES += ("--steps", "4", "--batch", "12", "--size", "16", "--set", "graph.k=5")
+RESUME_PICS, RESUME_CUT = ("label", "--resume", "pics"), ("label", "--resume", "cut")
+N_PICTURES, N_GIVEN = 24, 18
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,13 @@ READERS = (
     Reader(("label", "mine.npz", "--labels", "given.npy", "--out", "new"), (), ("mine.npz", "given.npy")),
     Reader(("label", "--resume", "labels"), ("labels/*.json",), ("mine.npz",)),
     Reader(("data", "photos"), (), ("photos/a/0.png", "photos/b/1.jpg")),
+    Reader(("report", "pics"), ("pics/*.json", "pics/*.safetensors", "pics/epochs.jsonl")),
+    Reader(("next", "pics", "-n", "4"), ("pics/labeling.*", "pics/gallery.safetensors")),
+    Reader(("predict", "pics", "striped"), ("pics/model.*",), ("striped/003.png",)),
+    Reader(("evaluate", "pics"), ("pics/*.json", "pics/*.safetensors")),
+    Reader(("export", "pics", "--format", "torch-export", "--out", "new.pt2"), ("pics/model.*",)),
+    Reader(RESUME_PICS, ("pics/*.json*", "pics/*.safetensors", "pics/stages/*/*", "pics/stages/*/checkpoint/*")),
+    Reader(RESUME_CUT, ("cut/*.json*", "cut/stages/*/*", "cut/stages/*/checkpoint/*")),
 )
 
 
@@ -51,29 +75,45 @@ def write_embeddings(path: Path) -> None:
     np.save(path / "given.npy", given)
 
 
+def write_striped(path: Path) -> None:
+    pixels, truth = striped(N_PICTURES, 3, side=16)
+    (path / "striped").mkdir()
+    for row in range(N_PICTURES):
+        Image.fromarray(pixels[row]).save(path / "striped" / f"{row:03d}.png")
+    (path / "given.csv").write_text("".join(f"{row:03d}.png,kind{truth[row]}\n" for row in range(N_GIVEN)))
+
+
 def make_place(path: Path) -> Path:
-    """A finished run, a stopped one, a labeling, and what they were made from."""
+    """Finished runs, stopped ones, labelings, each with a twin of another seed, and what they were made from."""
     path.mkdir(parents=True, exist_ok=True)
     write_bars(path / "bars.npz")
     write_embeddings(path)
+    write_striped(path)
     (path / "rows.txt").write_text("0\n1\n2\n3\n4\n5\n")
     for name, size in (("a/0.png", (9, 9)), ("b/1.jpg", (12, 9))):
         (path / "photos" / name).parent.mkdir(parents=True)
         Image.effect_noise(size, 60).save(path / "photos" / name)
-    with working_in(path):
+    with working_in(path), quickly():
         for words, code in (
             (("train", "bars.npz", "--labels", "9", "--out", "run", *TINY), 0),
+            (("train", "bars.npz", "--labels", "9", "--seed", "1", "--out", "run-twin", *TINY), 0),
             (("train", "bars.npz", "--labels", "9", "--out", "stopped", "--for", "0.000001s", *TINY), 3),
             (("label", "mine.npz", "--out", "labels"), 0),
+            (("label", "mine.npz", "--seed", "1", "--out", "labels-twin"), 0),
+            ((*PICTURES, "--out", "pics"), 0),
+            ((*PICTURES, "--seed", "1", "--out", "pics-twin"), 0),
         ):
             ended = run_command(*words)
             assert ended.code == code, ended
+        out = ("--out", path / "cut", "--checkpoint-every", "0.001s")  # a full path: by it touches are counted
+        assert run_until_killed(*PICTURES, *out, below=path / "cut", at=60) == -9
     return path
 
 
 def result(ended: Ended, place: Path) -> list[str]:
-    """What must not change: what is printed, without times, and the pages and tables that were written."""
-    return [line for line in ended.out.splitlines() if not line.startswith(TIMES)]
+    """What must not change: what is printed, without times, and the labels that were written."""
+    said = [line for line in ended.out.splitlines() if not line.startswith(TIMES)]
+    return [*said, *(path.read_text() for path in sorted(place.glob("*/labels.csv")) if path.is_file())]
 
 
 def files_of(reader: Reader, place: Path) -> list[Path]:
@@ -97,12 +137,17 @@ class Damages:
             self.restore()
         file = rng.choice(files_of(reader, self.work))
         name = str(file.relative_to(self.work))
-        kind = damage(file, rng)
+        kind = damage(file, rng, twin=self.twin_of(name))
         said = f"{' '.join(reader.words)} with {name} damaged ({kind})"
         try:
             return self.judged(run_command(*reader.words), reader, name, said)
         finally:
             self.restore()
+
+    def twin_of(self, name: str) -> Path:
+        run, _, rest = name.partition("/")
+        run = {"stopped": "run", "cut": "pics"}.get(run, f"{run}-twin")
+        return self.work / run / rest
 
     def judged(self, ended: Ended, reader: Reader, name: str, said: str) -> str:
         assert not ended.fault, f"{said}:\n{ended.fault}"
@@ -124,9 +169,19 @@ class Damages:
 
 
 @contextlib.contextmanager
+def quickly() -> Iterator[None]:
+    """Less of what takes long in a labeling of pictures and is not read again."""
+    with (
+        mock.patch("laplacenet.models.patches.N_PATCHES", 2_000),
+        mock.patch("laplacenet.labeling.outcome.N_ITERATIONS", 250),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def damages(place: Path, work: Path) -> Iterator[Damages]:
     """The cases on copies of `place`, in `work`."""
-    with working_in(work):
+    with working_in(work), quickly():
         cases = Damages(place, work)
         cases.restore()
         yield cases

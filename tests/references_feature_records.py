@@ -3,6 +3,7 @@
     python tests/references_feature_records.py embed VECTORS       # once: the pictures of every set as vectors
     python tests/references_feature_records.py run VECTORS SHARDS --shard 0/14     # … to 13/14, in any order, at once
     python tests/references_feature_records.py merge VECTORS SHARDS                # writes the records
+    python tests/references_feature_records.py table       # the records' means, in Markdown
 
 CIFAR-10 (2 000 JPEGs of mixed sizes), CIFAR-100 (5 000) and the digits as PNGs, balanced and long-tailed (10 : 1), with
 1, 2, 5 and 10 labels a class. The pictures are the CIFAR test sets: no default was chosen on them. On the long tail
@@ -278,10 +279,29 @@ def goals(record: dict[str, Any]) -> dict[str, tuple[float, float]]:
     return found
 
 
+def table_lines(record: dict[str, Any]) -> list[str]:
+    """The means of a record as a table in Markdown; on the long tail with class means."""
+    lines = [
+        "| pictures, labels | labels a class | LaplaceNet | logistic regression | … best C | label spreading |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in record["means"]:
+        draw = {"random": "drawn at random", "equal": "as many of each class"}[row["draw"]]
+        what = f"{row['classes']}, {draw}" if row["classes"] == "long tail" else row["classes"]
+        kinds = ("accuracy", "class_mean") if row["classes"] == "long tail" else ("accuracy",)
+        ours, plain, spreading = (
+            " / ".join(f"{row[f'{method}: {kind}']:.1f}" for kind in kinds)
+            for method in ("laplacenet", REFERENCE, SPREADING)
+        )
+        best = " / ".join(f"{best_reference(row, kind):.1f}" for kind in kinds)
+        lines.append(f"| {what} | {row['labels_a_class']} | {ours} | {plain} | {best} | {spreading} |")
+    return lines
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("embed", "run", "merge"))
-    parser.add_argument("vectors", type=Path)
+    parser.add_argument("step", choices=("embed", "run", "merge", "table"))
+    parser.add_argument("vectors", type=Path, nargs="?")
     parser.add_argument("shards", type=Path, nargs="?")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
@@ -289,6 +309,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     asked = parser.parse_args(words)
     sets = asked.sets.split(",")
+    if asked.step == "table":
+        for record_set in sets:
+            record = json.loads((asked.results / f"{record_set.replace(':', '-')}.json").read_text(encoding="utf-8"))
+            print(record_set, *table_lines(record), sep="\n")
+        return
+    if asked.vectors is None:
+        parser.error("name the folder of the vectors")
     if asked.step == "embed":
         for record_set in sets:
             embed_set(record_set, asked.vectors)

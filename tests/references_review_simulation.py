@@ -1,9 +1,16 @@
 """A simulated person who answers the review's questions from the truth, beside other orders of questions.
 
-    python tests/references_review_simulation.py --embeddings test.npz --truth truth.npy --out record.json
+    python tests/references_review_simulation.py run --set cifar10 --embeddings test.npz --truth truth.npy \
+        --order review --seed 0 --shards FOLDER
+    python tests/references_review_simulation.py all --set cifar10 --embeddings test.npz --truth truth.npy \
+        --seeds 6 --processes 16 --shards FOLDER
+    python tests/references_review_simulation.py merge --set cifar10 --shards FOLDER --out results/review/cifar10.json
+    python tests/references_review_simulation.py coverage --embeddings test.npz --truth truth.npy --mode grid \
+        --seeds 0 40 --shards FOLDER
 
 `--embeddings` is what `laplacenet embed` wrote, `--truth` a NumPy file with the class number of each of its rows. An
 answer is a key pressed for one picture, a grid confirmed, or a wrong picture of a grid put right. Random checks count.
+A run that is cut off has left its curve so far in its shard.
 """
 
 import argparse
@@ -14,23 +21,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 
 from laplacenet.data.walking import PictureFile
+from laplacenet.graph.guided import ENOUGH_TO_CHOOSE, GuidedConfig, label_landscape, landscape
+from laplacenet.labeling.acquisition import select_next
 from laplacenet.review.journal import Journal
 from laplacenet.review.live import compute
 from laplacenet.review.photos import Photo
-from laplacenet.review.propagation import SCALE, Embedded, Propagation, fit_softmax, join
+from laplacenet.review.propagation import Embedded, Propagation, fit_softmax, join
 from laplacenet.review.questions import GRID, first_questions, regions
-from laplacenet.review.session import Session
+from laplacenet.review.session import ANSWERS_BEFORE_GRIDS, Session
 
 GOALS = (0.80, 0.90, 0.95)
+SECONDS_PER_SAVE = 20.0
+BASELINE_SCALE = 8.0
+"""The baselines' embeddings have this length, so that scikit-learn's usual C = 1 is C = 64 for length 1."""
+REFIT_SHARE = 0.01
+"""A baseline is refitted after each answer, and from 100 answers on after 1 % more of them; `label` after 3 %."""
 
 
 @dataclass
@@ -107,11 +122,12 @@ class SimulatedReview:
             was_shown = self.session.photos[numbers[0]].name in self.session.state.rejected
             self._say(label, question["via"], numbers, [])
             self.n_shown += not was_shown
-        if not self._is_correcting():  # the next question does not depend on the scores
+        if not self.is_correcting:  # the next question does not depend on the scores
             self.spread()
         return True
 
-    def _is_correcting(self) -> bool:
+    @property
+    def is_correcting(self) -> bool:
         state = self.session.state
         return any(name not in state.answers or state.is_kept_back(name) for name in state.rejected)
 
@@ -120,7 +136,7 @@ class SimulatedReview:
         self.session.answer("person", content, right, wrong)
 
 
-def review(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0, mode: str = "grid") -> Curve:
+def review(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0, mode: str = "grid") -> Iterator[Curve]:
     """The product's own questions until the goal is reached."""
     curve = Curve()
     with tempfile.TemporaryDirectory() as folder:
@@ -130,18 +146,21 @@ def review(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0, m
                 curve.note(one.n_answers, one.n_shown, one.share_right())
                 estimate = one.session.estimate()
                 curve.interval.append((estimate.low, estimate.high))
+                yield curve
                 if curve.right[-1] >= goal:
                     break
         finally:
             one.session.journal.close()
-    return curve
 
 
 class Classifier:
     """Logistic regression as scikit-learn's (a test compares them), refitted from its last weights."""
 
+    refit_share = REFIT_SHARE
+
     def __init__(self, pool: Embedded, n_classes: int) -> None:
-        self.X = SCALE * pool.points
+        self.points = pool.points
+        self.X = BASELINE_SCALE * pool.points
         self.weights = torch.zeros(self.X.shape[1] + 1, n_classes)
 
     @torch.no_grad()
@@ -149,10 +168,36 @@ class Classifier:
         rows = torch.from_numpy(np.flatnonzero(y >= 0))
         present = torch.from_numpy(np.unique(y[y >= 0]))
         classes = torch.searchsorted(present, torch.from_numpy(y)[rows])
-        self.weights[:, present] = fit_softmax(self.X[rows], classes, self.weights[:, present])
+        targets = torch.nn.functional.one_hot(classes, len(present)).float()
+        self.weights[:, present] = fit_softmax(self.X[rows], targets, self.weights[:, present])
         scores = torch.zeros(len(self.X), self.weights.shape[1])
         scores[:, present] = (self.X @ self.weights[:-1, present] + self.weights[-1, present]).softmax(1)
         return scores
+
+
+class LabelCommand:
+    """What `label --features` says; its penalty C is chosen anew each time there are twice as many labels."""
+
+    refit_share = 3 * REFIT_SHARE
+
+    def __init__(self, pool: Embedded, n_classes: int) -> None:
+        self.points, self.n_classes = pool.points, n_classes
+        self.land = landscape(pool.vectors(), GuidedConfig())
+        self.C: float | None = None
+        self.n_chosen = 0
+
+    def scores(self, y: np.ndarray) -> torch.Tensor:
+        n_given, n_present = int((y >= 0).sum()), len(np.unique(y[y >= 0]))
+        if n_given >= 2 * self.n_chosen:
+            self.C = None
+        config = GuidedConfig(n_folds=0, C=self.C)
+        found = label_landscape(self.land, y, n_classes=self.n_classes, config=config)
+        if self.C is None and n_given >= ENOUGH_TO_CHOOSE * n_present:
+            self.C, self.n_chosen = found.C, n_given
+        return found.scores.float()
+
+
+Model = Classifier | LabelCommand
 
 
 def margins(scores: torch.Tensor) -> np.ndarray:
@@ -160,145 +205,324 @@ def margins(scores: torch.Tensor) -> np.ndarray:
     return (best[:, 0] - best[:, 1]).numpy()
 
 
-Chooser = Callable[[torch.Tensor, np.ndarray], int]
+def random_choice(rng: np.random.Generator) -> Callable[[Model, torch.Tensor, np.ndarray], int]:
+    return lambda model, scores, y: int(rng.choice(np.flatnonzero(y < 0)))
 
 
-def one_by_one(
-    pool: Embedded, truth: np.ndarray, scores_of: Callable[[np.ndarray], torch.Tensor], choose: Chooser, *,
-    seed: int, goal: float
-) -> Curve:  # fmt: skip
-    """A baseline: typical pictures first, then what `choose` picks from the scores among the rows without an answer."""
+def margin_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+    left = np.flatnonzero(y < 0)
+    return int(left[margins(scores)[left].argmin()])
+
+
+def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+    """What the command `next` lists first."""
+    given, margin = torch.from_numpy(y >= 0), torch.from_numpy(margins(scores))
+    labeling = SimpleNamespace(is_given=given, margin=margin, features=model.points)
+    return int(select_next(labeling, 1).rows[0])  # type: ignore[arg-type]
+
+
+def grid_of(row: int, scores: torch.Tensor, y: np.ndarray) -> np.ndarray:
+    """The chosen row, and of the rows with the same guess those with the least margins: 20 in all."""
+    guess = scores.argmax(1).numpy()
+    left = np.flatnonzero((y < 0) & (guess == guess[row]) & (np.arange(len(y)) != row))
+    left = left[margins(scores)[left].argsort(kind="stable")]
+    return np.concatenate([[row], left[: GRID - 1]])
+
+
+def baseline(
+    pool: Embedded, truth: np.ndarray, model: Model, choose: Callable[[Model, torch.Tensor, np.ndarray], int], *,
+    seed: int, goal: float = 1.0, has_grids: bool = False
+) -> Iterator[Curve]:  # fmt: skip
+    """Typical pictures first, then what `choose` picks by the scores, singly or, from 3 answers a class, as a grid."""
     curve, y = Curve(), np.full(len(truth), -1)
-    first = first_questions(regions(pool, seed=seed), [], n_levels=1)
-    scores = torch.zeros(len(truth), int(truth.max()) + 1)
-    for n in range(1, len(truth) + 1):
-        row = first[n - 1] if n <= len(first) else choose(scores, np.flatnonzero(y < 0))
-        y[row] = truth[row]
-        if len(np.unique(y[y >= 0])) < 2:
-            continue
-        scores = scores_of(y)
-        curve.note(n, n, float((np.where(y >= 0, y, scores.argmax(1).numpy()) == truth).mean()))
-        if curve.right[-1] >= goal:
-            break
-    return curve
-
-
-def random_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Curve:
-    rng = np.random.default_rng(seed)
-    classifier = Classifier(pool, int(truth.max()) + 1)
-    return one_by_one(pool, truth, classifier.scores, lambda _, left: int(rng.choice(left)), seed=seed, goal=goal)
-
-
-def margin_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Curve:
-    classifier = Classifier(pool, int(truth.max()) + 1)
-
-    def choose(scores: torch.Tensor, left: np.ndarray) -> int:
-        return int(left[margins(scores)[left].argmin()])
-
-    return one_by_one(pool, truth, classifier.scores, choose, seed=seed, goal=goal)
-
-
-def margin_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Curve:
-    """Margin sampling whose question is a grid: the 20 least margins with the predicted class of the least of all."""
-    curve, y = Curve(), np.full(len(truth), -1)
-    classifier = Classifier(pool, int(truth.max()) + 1)
     first = first_questions(regions(pool, seed=seed), [], n_levels=1)
     y[first] = truth[first]
     n_answers = n_shown = len(first)
     while (y < 0).any():
-        scores = classifier.scores(y)
-        guess = scores.argmax(1).numpy()
-        curve.note(n_answers, n_shown, float((np.where(y >= 0, y, guess) == truth).mean()))
-        if curve.right[-1] >= goal:
-            break
-        left = np.flatnonzero(y < 0)
-        left = left[margins(scores)[left].argsort(kind="stable")]
-        rows = left[guess[left] == guess[left[0]]][:GRID]
-        if n_answers < 5 * scores.shape[1]:
-            rows = left[:1]
-        n_answers += 1 if len(rows) == 1 else 1 + int((guess[rows] != truth[rows]).sum())
-        n_shown += len(rows)
-        y[rows] = truth[rows]
-    return curve
+        scores, n_fitted = model.scores(y), int((y >= 0).sum())
+        is_grid = has_grids and n_answers >= ANSWERS_BEFORE_GRIDS * len(np.unique(y[y >= 0]))
+        while True:
+            guess = scores.argmax(1).numpy()
+            curve.note(n_answers, n_shown, float((np.where(y >= 0, y, guess) == truth).mean()))
+            yield curve
+            if curve.right[-1] >= goal:
+                return
+            row = choose(model, scores, y)
+            rows = grid_of(row, scores, y) if is_grid else np.array([row])
+            n_answers += 1 + (int((guess[rows] != truth[rows]).sum()) if is_grid else 0)
+            n_shown += len(rows)
+            y[rows] = truth[rows]
+            if (y >= 0).sum() >= max(n_fitted + 1, (1 + model.refit_share) * n_fitted) or not (y < 0).any():
+                break
 
 
-ORDERS: dict[str, Callable[..., Curve]] = {
+def n_classes_of(truth: np.ndarray) -> int:
+    return int(truth.max()) + 1
+
+
+def random_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
+    model, choose = Classifier(pool, n_classes_of(truth)), random_choice(np.random.default_rng(seed))
+    return baseline(pool, truth, model, choose, seed=seed, goal=goal)
+
+
+def margin_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
+    return baseline(pool, truth, Classifier(pool, n_classes_of(truth)), margin_choice, seed=seed, goal=goal)
+
+
+def margin_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
+    model = Classifier(pool, n_classes_of(truth))
+    return baseline(pool, truth, model, margin_choice, seed=seed, goal=goal, has_grids=True)
+
+
+def next_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
+    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_choice, seed=seed, goal=goal)
+
+
+def next_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
+    model = LabelCommand(pool, n_classes_of(truth))
+    return baseline(pool, truth, model, next_choice, seed=seed, goal=goal, has_grids=True)
+
+
+ORDERS: dict[str, Callable[..., Iterator[Curve]]] = {
     "review": review,
-    "margin sampling with grids": margin_grids,
-    "margin sampling": margin_order,
-    "random order": random_order,
+    "margin-grids": margin_grids,
+    "next-grids": next_grids,
+    "margin": margin_order,
+    "next": next_order,
+    "random": random_order,
+}
+NAMES = {
+    "review": "review",
+    "margin-grids": "logistic regression, margin sampling, grids",
+    "next-grids": "label and next, grids",
+    "margin": "logistic regression, margin sampling",
+    "next": "label and next, one at a time",
+    "random": "logistic regression, random order",
 }
 
 
-def record_of(curves: list[Curve]) -> dict[str, object]:
-    """For each goal the answers and the pictures shown, a number for each seed; and the curves."""
-    found: dict[str, object] = {"seeds": len(curves)}
-    for goal in GOALS:
-        needed = [curve.needed(goal) for curve in curves]
-        found[f"{goal:.0%}"] = {
-            "answers": [None if one is None else one[0] for one in needed],
-            "shown": [None if one is None else one[1] for one in needed],
-        }
-    intervals = [(c.interval[k][0] <= c.right[k] <= c.interval[k][1]) for c in curves for k in range(len(c.interval))]
-    if intervals:
-        found["share of intervals that hold the truth"] = float(np.mean(intervals))
-    found["curves"] = [
-        {"answers": c.answers[::5], "right": [round(right, 4) for right in c.right[::5]]} for c in curves
-    ]
-    return found
+def last(curves: Iterator[Curve]) -> Curve:
+    """The curve when all is done."""
+    curve = Curve()
+    for curve in curves:  # noqa: B007
+        pass
+    return curve
+
+
+def shard_of(curve: Curve, options: argparse.Namespace, *, is_done: bool) -> dict[str, object]:
+    """Of one order and seed: answers and pictures shown for each goal, the curve, and how often the interval held."""
+    held = [low <= right <= high for (low, high), right in zip(curve.interval, curve.right, strict=False)]
+    return {
+        "set": options.set,
+        "order": options.order,
+        "seed": options.seed,
+        "is_done": is_done,
+        "needed": {f"{goal:.0%}": curve.needed(goal) for goal in GOALS},
+        "interval held": float(np.mean(held)) if held else None,
+        "curve": {"answers": curve.answers[::5], "right": [round(right, 4) for right in curve.right[::5]]},
+        "provenance": provenance(),
+    }
+
+
+def write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def run(options: argparse.Namespace) -> None:
+    pool, truth = pool_of(np.load(options.embeddings)["embeddings"]), np.load(options.truth)
+    path = options.shards / f"{options.set}-{options.order}-{options.seed}.json"
+    started_at = saved_at = time.monotonic()
+    curve = Curve()
+    for curve in ORDERS[options.order](pool, truth, seed=options.seed, goal=options.goal):
+        now = time.monotonic()
+        if now - saved_at > SECONDS_PER_SAVE:
+            write_json(path, shard_of(curve, options, is_done=False))
+            saved_at = now
+        if now - started_at > options.seconds:
+            break
+    is_done = bool(curve.right) and curve.right[-1] >= options.goal
+    write_json(path, shard_of(curve, options, is_done=is_done))
+    needed = [curve.needed(goal) for goal in GOALS]
+    print(f"{path.name}: {needed}, {time.monotonic() - started_at:.0f} s", flush=True)
+
+
+def run_all(options: argparse.Namespace) -> None:
+    """Every order and seed in a process of its own, at most so many at once; a shard that is done is not run again."""
+    data = ["--set", options.set, "--embeddings", str(options.embeddings), "--truth", str(options.truth)]
+    data += ["--shards", str(options.shards), "--seconds", str(options.seconds)]
+    waiting = [(seed, order) for seed in range(options.seeds) for order in options.orders]
+    waiting = [(seed, order) for seed, order in waiting if not is_done(options, order, seed)]
+    running: list[subprocess.Popen[bytes]] = []
+    while waiting or running:
+        running = [process for process in running if process.poll() is None]
+        while waiting and len(running) < options.processes:
+            seed, order = waiting.pop(0)
+            which = ["run", *data, "--order", order, "--seed", str(seed)]
+            running.append(subprocess.Popen([sys.executable, __file__, *which]))
+        time.sleep(0.2)
+
+
+def is_done(options: argparse.Namespace, order: str, seed: int) -> bool:
+    path = options.shards / f"{options.set}-{order}-{seed}.json"
+    return path.exists() and bool(json.loads(path.read_text())["is_done"])
+
+
+def merge(options: argparse.Namespace) -> None:
+    """All shards of a set become its record; a goal that a run did not reach is null."""
+    orders: dict[str, dict] = {}
+    shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob(f"{options.set}-*-*.json"))]
+    if not shards:
+        raise SystemExit(f"{options.shards}: no shards of {options.set}")
+    for order, name in NAMES.items():
+        own = sorted((shard for shard in shards if shard["order"] == order), key=lambda shard: shard["seed"])
+        if not own:
+            continue
+        found: dict = {"name": name, "seeds": [shard["seed"] for shard in own]}
+        for goal in (f"{goal:.0%}" for goal in GOALS):
+            needed = [shard["needed"][goal] for shard in own]
+            answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
+            is_whole = None not in answers
+            found[goal] = {
+                "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
+                "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
+                "answers": answers,
+                "shown": shown,
+            }
+        held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
+        if held:
+            found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
+        found["curves"] = [shard["curve"] for shard in own]
+        orders[order] = found
+    record = {"kind": "review", "what": options.what, "provenance": shards[0]["provenance"], "orders": orders}
+    write_json(options.out, record)
+    for found in orders.values():
+        means = [found[f"{goal:.0%}"]["mean answers"] for goal in GOALS]
+        print(f"{found['name']:45s} {len(found['seeds'])} seeds {means}")
+    if options.picture is not None:
+        draw(record, options.picture)
 
 
 def draw(record: dict, path: Path) -> None:
-    """The first seed's curve of every order."""
-    from laplacenet.reports.style import new_figure, save
+    """Of every order the mean over its seeds, as far as all of them went."""
+    from laplacenet.reports.style import COLORS, bare, new_figure, save
 
     figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
-    for name, found in record["orders"].items():
-        curve = found["curves"][0]
-        axes.plot(curve["answers"], [100 * right for right in curve["right"]], label=name)
+    for color, found in zip(COLORS, record["orders"].values(), strict=False):
+        curves = [curve for curve in found["curves"] if curve["answers"]]
+        if not curves:
+            continue
+        at = np.arange(curves[0]["answers"][0], min(curve["answers"][-1] for curve in curves) + 1)
+        means = np.mean([np.interp(at, curve["answers"], curve["right"]) for curve in curves], axis=0)
+        width = 2.4 if found["name"] == "review" else 1.4
+        axes.plot(at, 100 * means, label=found["name"], color=color, linewidth=width)
+    bare(axes)
     axes.set_xlabel("answers")
     axes.set_ylabel("labels right, %")
     axes.set_ylim(50, 100)
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", fontsize=8)
     save(figure, path)
 
 
+def cover(pool: Embedded, truth: np.ndarray, *, mode: str, seed: int, marks: tuple[int, ...]) -> list[dict]:
+    """At each mark of answers: whether the interval holds the truth, and how wide it is."""
+    found = []
+    for curve in review(pool, truth, seed=seed, mode=mode):
+        if curve.answers[-1] == marks[len(found)]:
+            low, high = curve.interval[-1]
+            found.append({"answers": marks[len(found)], "held": low <= curve.right[-1] <= high, "width": high - low})
+            if len(found) == len(marks):
+                break
+    return found
+
+
+COVERAGE_PICTURES = 600
+COVERAGE_MARKS = (50, 100, 200, 300)
+
+
+def coverage(options: argparse.Namespace) -> None:
+    """Each run has other pictures, drawn from the set, and other random checks."""
+    vectors, truth = np.load(options.embeddings)["embeddings"], np.load(options.truth)
+    path = options.shards / f"coverage-{options.mode}-{options.seeds[0]}.json"
+    runs = []
+    for seed in range(*options.seeds):
+        rows = np.random.default_rng(seed).choice(len(truth), min(COVERAGE_PICTURES, len(truth) // 2), replace=False)
+        runs.append(cover(pool_of(vectors[rows]), truth[rows], mode=options.mode, seed=seed, marks=COVERAGE_MARKS))
+        write_json(path, {"mode": options.mode, "runs": runs, "provenance": provenance()})
+    print(path.name, len(runs), flush=True)
+
+
+def merge_coverage(options: argparse.Namespace) -> None:
+    orders: dict[str, dict] = {}
+    shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob("coverage-*.json"))]
+    for shard in shards:
+        for one in (one for run in shard["runs"] for one in run):
+            found = orders.setdefault(shard["mode"], {}).setdefault(str(one["answers"]), {"held": [], "width": []})
+            found["held"].append(one["held"])
+            found["width"].append(one["width"])
+    for marks in orders.values():
+        for found in marks.values():
+            found["runs"] = len(found["held"])
+            found["held"], found["width"] = (round(float(np.mean(found[key])), 4) for key in ("held", "width"))
+    write_json(options.out, {"kind": "review coverage", "provenance": shards[0]["provenance"], "orders": orders})
+    print(json.dumps(orders, indent=1))
+
+
 def provenance() -> dict[str, object]:
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     libraries = ("torch", "numpy", "scipy", "scikit-learn")
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": "python " + " ".join(Path(one).name if "/" in one else one for one in sys.argv),
-        "commit": head.stdout.strip(),
+        "commit": head.stdout.strip() or None,
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in libraries},
         "hardware": {"device": "cpu", "threads": torch.get_num_threads()},
     }
 
 
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("run", help="one order, one seed")
+    one.set_defaults(do=run)
+    every = commands.add_parser("all", help="every order and seed")
+    every.set_defaults(do=run_all)
+    every.add_argument("--seeds", type=int, default=6)
+    every.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS))
+    every.add_argument("--processes", type=int, default=1)
+    one.add_argument("--order", choices=list(ORDERS), required=True)
+    one.add_argument("--seed", type=int, required=True)
+    one.add_argument("--goal", type=float, default=GOALS[-1])
+    for command in (one, every):
+        command.add_argument("--set", required=True)
+        command.add_argument("--seconds", type=float, default=840.0, help="stop a run after this time and keep it")
+    many = commands.add_parser("coverage", help="how often the interval holds the truth")
+    many.set_defaults(do=coverage)
+    many.add_argument("--mode", choices=["grid", "single"], required=True)
+    many.add_argument("--seeds", type=int, nargs=2, required=True, metavar=("FIRST", "END"))
+    for command in (one, every, many):
+        command.add_argument("--embeddings", type=Path, required=True)
+        command.add_argument("--truth", type=Path, required=True)
+    both = commands.add_parser("merge", help="shards into a record")
+    both.set_defaults(do=merge)
+    both.add_argument("--set", required=True)
+    both.add_argument("--what", default="2 000 CIFAR-10 test pictures, lite0")
+    both.add_argument("--picture", type=Path)
+    covered = commands.add_parser("merge-coverage", help="shards into a record")
+    covered.set_defaults(do=merge_coverage)
+    for command in (both, covered):
+        command.add_argument("--out", type=Path, required=True)
+    for command in (one, every, many, both, covered):
+        command.add_argument("--shards", type=Path, required=True)
+    return parser.parse_args(arguments)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--embeddings", type=Path, required=True)
-    parser.add_argument("--truth", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further run after this time")
-    options = parser.parse_args()
     torch.set_num_threads(1)
-    pool, truth = pool_of(np.load(options.embeddings)["embeddings"]), np.load(options.truth)
-    started_at = time.monotonic()
-    curves: dict[str, list[Curve]] = {name: [] for name in ORDERS}
-    record: dict = {"kind": "review", "what": f"{len(truth)} pictures, lite0", "provenance": provenance()}
-    for seed in range(options.seeds):
-        for name, order in ORDERS.items():
-            if time.monotonic() - started_at > options.seconds:
-                continue
-            curves[name].append(order(pool, truth, seed=seed, goal=GOALS[0] if name == "random order" else GOALS[-1]))
-            print(seed, name, [curves[name][-1].needed(goal) for goal in GOALS], flush=True)
-            record["orders"] = {name: record_of(found) for name, found in curves.items() if found}
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            options.out.write_text(json.dumps(record, indent=1) + "\n")
+    options = parse()
+    options.do(options)
 
 
 if __name__ == "__main__":

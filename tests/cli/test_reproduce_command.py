@@ -56,6 +56,21 @@ def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: 
     assert only == headline
 
 
+def test_other_methods_are_run_where_their_row_or_preset_is_asked_for() -> None:
+    def asked(**changes: Any) -> list[str]:
+        unset = dict.fromkeys(("row", "steps", "preset", "data_dir"))
+        places = {"runs": Path("runs"), "results": Path("results"), "split_files": ()}
+        common = {"name": "table-4", "column": "cifar100/4000", "splits": "0", "settings": ()}
+        runs, _ = requested_runs(Request(**{**unset, **places, **common, **changes}))
+        return [run.experiment.name.split("/")[-1] for run in runs]
+
+    assert asked() == ["laplacenet"]
+    assert asked(row="UDA") == ["uda-original", "uda-equal"]
+    assert asked(row="UDA", preset="equal") == ["uda-equal"]
+    assert asked(preset="original") == ["laplacenet", "mixmatch-original", "uda-original", "fixmatch-original"]
+    assert len(asked(name="few-labels", column="cifar100/400")) == 4
+
+
 def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: Path) -> None:
     write_record(tmp_path, record_of(headline_with_views(3), test_error=0.3116))
     with_other_settings = record_of(headline_with_views(1), base_steps=SHORT_STEPS, test_error=0.5)
@@ -234,7 +249,7 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
         ([], "Name a table or figure, or all"),
         (["table-2"], "no experiment called 'table-2'"),
         (["table-3", "--column", "cifar100/1"], "has no column 'cifar100/1'"),
-        (["table-3", "--row", "MT"], "has no row 'MT'; choose one of LaplaceNet, Supervised baseline"),
+        (["table-3", "--row", "TM"], "has no row 'TM'; choose one of LaplaceNet, Supervised baseline"),
         (["table-3", "--splits", "a"], "give numbers such as 0, 0-4"),
         (["table-3", "--steps", "0"], "give at least one"),
         (["table-8", "--data-dir", "/nowhere"], "--data-dir /nowhere: no such folder"),

@@ -4,7 +4,16 @@ from dataclasses import fields, replace
 
 import pytest
 
-from laplacenet.experiments.paper.published import TABLE_3, TABLE_5, TABLE_7_INVARIANCE, TABLES, Published, parse_table
+from laplacenet.experiments.paper.published import (
+    TABLE_3,
+    TABLE_4,
+    TABLE_5,
+    TABLE_7_INVARIANCE,
+    TABLES,
+    Published,
+    PublishedTable,
+    parse_table,
+)
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
 from laplacenet.experiments.paper.variants import laplacenet, on_split, supervised
 from laplacenet.runtime import InputError
@@ -39,6 +48,41 @@ def cell_of(recipe: str, row: str, column: str) -> Cell:
 )
 def test_the_number_beside_a_cell_is_the_printed_one(recipe: str, row: str, column: str, printed: str) -> None:
     assert str(cell_of(recipe, row, column).published) == printed
+
+
+@pytest.mark.parametrize("table", [TABLE_3, TABLE_4, TABLE_5], ids=lambda table: table.name)
+def test_every_row_of_a_table_can_be_run_in_every_column(table: PublishedTable) -> None:
+    recipe = find_recipe(table.name)
+    cells = (*recipe.cells, *recipe.others)
+    assert {(cell.row, cell.column) for cell in cells} == {(row, c) for row in table.rows for c in table.columns}
+    assert {cell.preset for cell in recipe.others} == {"original", "equal"}
+    assert len({cell.experiment.name for cell in cells}) == len(cells)
+    assert len({cell.experiment.model.name for cell in cells}) == 1
+
+
+def test_a_rival_on_equal_terms_has_laplacenets_training() -> None:
+    others = [cell for cell in find_recipe("table-4").others if cell.preset == "equal"]
+    for cell in others:
+        ours, theirs = cell_of("table-4", "LaplaceNet", cell.column).experiment, cell.experiment
+        assert (theirs.train, theirs.augment, theirs.model) == (ours.train, ours.augment, ours.model)
+
+
+def test_a_rivals_own_settings_follow_the_data() -> None:
+    found = {
+        (cell.row, cell.column): cell.experiment for cell in find_recipe("table-3").others if cell.preset == "original"
+    }
+    assert found["LP", "cifar10/4000"].train.lr == 0.05
+    assert found["LP", "cifar100/4000"].train.lr == 0.2
+    assert found["LP", "cifar100/4000"].train.labeled_batch_size == 31
+    assert [found["Π-Model", f"cifar10/{n}"].train.labeled_batch_size for n in (500, 1000, 4000)] == [1, 2, 8]
+
+
+def test_runs_with_few_labels_are_short() -> None:
+    cells = find_recipe("few-labels").others
+    assert {cell.experiment.method.name for cell in cells} == {"laplacenet", "fixmatch", "flexmatch", "freematch"}
+    assert {cell.experiment.train.steps for cell in cells} == {2**17}
+    assert {(cell.dataset, cell.experiment.data.n_labeled) for cell in cells} == {("cifar10", 40), ("cifar100", 400)}
+    assert str(cells[1].published) == "8.33"
 
 
 def test_other_methods_stand_in_the_tables_with_their_gaps() -> None:

@@ -9,8 +9,10 @@ import torch
 from PIL import Image
 from references_runs import tiny_experiment, write_bars
 
+from laplacenet.cli.choices import with_labels
+from laplacenet.data import load_dataset
 from laplacenet.experiments import DataConfig, Experiment, prepare
-from laplacenet.experiments.task import renumbered
+from laplacenet.experiments.task import renumbered, visible_labels
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 
@@ -89,3 +91,20 @@ def test_labels_asked_for_in_two_ways_are_refused() -> None:
         DataConfig(n_labeled=4, split_file="split.npz")
     with pytest.raises(InputError, match="split_key"):
         DataConfig(split_key="a")
+
+
+def test_several_label_files_are_added_up_and_contradictions_named(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "c.png"):
+        Image.new("L", (8, 8), 99).save(tmp_path / name)
+    files = tmp_path / "one.csv", tmp_path / "two.csv"
+    files[0].write_text("a.png,cat\n")
+    files[1].write_text("b.png,dog\n")
+    config = with_labels(DataConfig(name=str(tmp_path)), list(map(str, files)), None)
+    dataset = load_dataset(str(tmp_path))
+    labels, names = visible_labels(dataset, config, root=tmp_path, seed=0)
+    assert (labels.tolist(), names) == ([0, 1, -1], ("cat", "dog"))
+    files[1].write_text("b.png,dog\na.png,dog\n")
+    with pytest.raises(InputError, match="a.png is 'dog' here and 'cat' in"):
+        visible_labels(dataset, config, root=tmp_path, seed=0)
+    with pytest.raises(InputError, match="--labels 5: several --labels must be files"):
+        with_labels(DataConfig(name=str(tmp_path)), [str(files[0]), "5"], None)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.guided import (
+    Guide,
     GuidedConfig,
     estimated_shares,
     guided_labels,
@@ -139,11 +140,25 @@ def test_features_without_negative_numbers_are_rooted() -> None:
     rooted = landscape(features, GuidedConfig()).X
     expected = features.sqrt() - features.sqrt().mean(dim=0)
     torch.testing.assert_close(rooted, torch.nn.functional.normalize(expected, dim=1))
+    for pixels in (torch.randint(0, 256, (20, 5)), torch.randint(0, 256, (20, 5)) / 255):
+        assert not landscape(pixels, GuidedConfig()).transform.is_rooted
     signed = features - 0.5
     expected = signed - signed.mean(dim=0)
     torch.testing.assert_close(
         landscape(signed, GuidedConfig()).X, torch.nn.functional.normalize(expected, dim=1), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("n_arcs", [2, 8])
+def test_the_graph_is_heard_where_it_finds_more_hidden_labels_than_the_classifier(n_arcs: int) -> None:
+    """Arcs of a circle, of two classes by turns: a line parts two of them, but not eight."""
+    rng = np.random.default_rng(0)
+    arc = np.arange(800) % n_arcs
+    angle = 2 * np.pi * (arc + 0.8 * rng.random(800)) / n_arcs
+    features = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    labels = some_labels(torch.from_numpy(arc % 2), 40)
+    guide = Guide(landscape(features, GuidedConfig()), labels, 2, GuidedConfig())
+    assert guide.hears_graph == (n_arcs == 8)
 
 
 @given(strength=st.floats(0, 1), seed=st.integers(0, 1000))

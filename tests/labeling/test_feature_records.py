@@ -46,6 +46,8 @@ def test_shards_make_one_record_together_and_go_on_where_they_stopped(
     assert len(record["runs"]) == 3 * len(LABELS_A_CLASS)
     assert {row["n_seeds"] for row in record["means"]} == {1}
     assert "smallest gain over the best C" in capsys.readouterr().out
+    main(["table", *options])
+    assert len(capsys.readouterr().out.splitlines()) == 3 + 3 * len(LABELS_A_CLASS)
 
 
 def test_the_largest_class_of_a_long_tail_is_ten_times_the_smallest() -> None:

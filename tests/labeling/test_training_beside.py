@@ -129,8 +129,9 @@ def test_the_labels_of_the_frozen_features_come_first_and_survive_an_interruptio
     assert model_kind(shell.folder / "run") is None
 
 
-def test_a_resumed_run_ends_like_the_unbroken_one(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    let_win(monkeypatch, TRAINED)
+@pytest.mark.parametrize("winner", [FROZEN, TRAINED, BOTH])
+def test_a_resumed_run_ends_like_the_unbroken_one(shell: Shell, monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
+    let_win(monkeypatch, winner)
     label(shell, "unbroken")
     settings = read_settings(RunFolder.open(shell.folder / "unbroken"))
     assert settings.beside == "pretrained"

@@ -161,10 +161,23 @@ def test_markdown_tables_have_as_many_cells_in_every_row(results: Path, tmp_path
     write_report(results, tmp_path / "out")
     blocks = re.split(r"\n\s*\n", (tmp_path / "out" / "report.md").read_text())
     tables = [block.strip().splitlines() for block in blocks if block.strip().startswith("|")]
-    assert len(tables) == len(TABLES) + 3 + 3 + 1
+    assert len(tables) == len(TABLES) + 1 + 3 + 3 + 1  # with that of few labels
     for lines in tables:
         assert set(lines[1]) <= set("|-")
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+def test_another_methods_settings_stand_side_by_side_with_what_is_not_recorded() -> None:
+    cells = {cell.preset: cell for cell in find_recipe("table-4").others if (cell.row, cell.column) == ("UDA", C4)}
+    record = record_of(cells["equal"].experiment, base_steps=25_000, test_error=0.4)
+    table = next(table for table in paper_tables(RecordBook([record])) if table.name == "table-4")
+    (row,) = (row for row in table.rows if row.name == "UDA")
+    shown = row.cells[table.columns.index(C4)]
+    assert shown.published == "36.19 ± 0.39"
+    assert [(ours.value, ours.schedule) for ours in shown.ours] == [
+        ("original settings: not yet run", ""),
+        ("equal settings: 40.00", "n = 1, 25 000 steps"),
+    ]
 
 
 def test_full_and_shortened_runs_stand_on_lines_of_their_own() -> None:
@@ -180,7 +193,8 @@ def test_full_and_shortened_runs_stand_on_lines_of_their_own() -> None:
 
 def test_mini_imagenet_is_not_run_and_other_methods_neither() -> None:
     tables = {table.name: table for table in paper_tables(RecordBook([]))}
-    assert {ours.value for row in tables["table-5"].rows for cell in row.cells for ours in cell.ours} == {"not run"}
+    shown = {ours.value for row in tables["table-5"].rows for cell in row.cells for ours in cell.ours}
+    assert shown == {"not run", "original settings: not run", "equal settings: not run"}
     assert [row.is_ours for row in tables["table-4"].rows] == [False, False, False, True]
 
 

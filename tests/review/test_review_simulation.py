@@ -1,13 +1,27 @@
 """A simulated person: the review's own questions, answered from the truth."""
 
+import json
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
-from references_review_simulation import Classifier, margin_grids, margin_order, pool_of, random_order, review
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references_review_simulation import (
+    BASELINE_SCALE,
+    ORDERS,
+    Classifier,
+    cover,
+    last,
+    main,
+    pool_of,
+    review,
+)
 from sklearn.linear_model import LogisticRegression
 
-from laplacenet.review.propagation import SCALE, believed_shares
-from laplacenet.review.questions import GRID
+from laplacenet.review.propagation import believed_shares
+from laplacenet.review.questions import GRID, LEAST_IN_GRID, best_grid
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +33,7 @@ def pool_and_truth():
 
 
 def test_a_simulated_person_reaches_the_goal_and_every_answer_counts(pool_and_truth):
-    curve = review(*pool_and_truth, seed=0, goal=0.95)
+    curve = last(review(*pool_and_truth, seed=0, goal=0.95))
     assert curve.right[-1] >= 0.95
     assert curve.answers == list(range(1, len(curve.answers) + 1))
     assert np.diff(curve.shown).max() <= GRID
@@ -30,22 +44,25 @@ def test_answers_kept_back_are_part_of_the_cost(pool_and_truth):
     """All pictures asked for one at a time are as many answers as pictures."""
     pool, truth = pool_and_truth
     pool, truth = pool_of(pool.vectors()[:40].numpy()), truth[:40]
-    curve = review(pool, truth, seed=0, mode="single", goal=2.0)
+    curve = last(review(pool, truth, seed=0, mode="single", goal=2.0))
     assert curve.answers[-1] == curve.shown[-1] == len(truth)
     assert curve.right[-1] == 1.0
 
 
-@pytest.mark.parametrize("order", [random_order, margin_order, margin_grids])
-def test_the_baselines_reach_the_goal(pool_and_truth, order):
-    assert order(*pool_and_truth, seed=0, goal=0.9).right[-1] >= 0.9
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_reaches_the_goal(pool_and_truth, order):
+    assert last(ORDERS[order](*pool_and_truth, seed=0, goal=0.9)).right[-1] >= 0.9
 
 
 def test_the_baseline_is_scikit_learn_s_logistic_regression(pool_and_truth):
     pool, truth = pool_and_truth
     y = np.where(np.arange(len(truth)) < 60, truth, -1)
-    theirs = LogisticRegression(C=1.0, max_iter=2000, tol=1e-8).fit(SCALE * pool.points.numpy()[:60], truth[:60])
+    X = BASELINE_SCALE * pool.points.numpy()
+    theirs = LogisticRegression(C=1.0, max_iter=2000, tol=1e-8).fit(
+        BASELINE_SCALE * pool.points.numpy()[:60], truth[:60]
+    )
     ours = Classifier(pool, 4).scores(y)
-    assert np.allclose(ours.numpy(), theirs.predict_proba(SCALE * pool.points.numpy()), atol=1e-2)
+    assert np.allclose(ours.numpy(), theirs.predict_proba(X), atol=1e-2)
 
 
 def test_shares_move_from_equal_ones_to_those_found():
@@ -54,3 +71,41 @@ def test_shares_move_from_equal_ones_to_those_found():
     assert few.tolist() == [0.5, 0.5]
     assert abs(float(many[0]) - 0.9) < 0.01
     assert abs(float(many.sum()) - 1) < 1e-9
+
+
+def test_shards_are_merged_into_a_record(pool_and_truth, tmp_path, monkeypatch):
+    pool, truth = pool_and_truth
+    np.savez(tmp_path / "pool.npz", embeddings=pool.vectors().numpy())
+    np.save(tmp_path / "truth.npy", truth)
+    data = ["--embeddings", str(tmp_path / "pool.npz"), "--truth", str(tmp_path / "truth.npy")]
+    shards = ["--shards", str(tmp_path / "shards")]
+    for order, seed in (("review", 0), ("review", 1), ("margin", 0)):
+        run = ["run", "--set", "blobs", *data, *shards, "--order", order, "--seed", str(seed)]
+        monkeypatch.setattr("sys.argv", ["simulation", *run])
+        main()
+    out, picture = tmp_path / "blobs.json", tmp_path / "curves.png"
+    merge = ["merge", "--set", "blobs", *shards, "--out", str(out), "--picture", str(picture)]
+    monkeypatch.setattr("sys.argv", ["simulation", *merge])
+    main()
+    found = json.loads(out.read_text())["orders"]
+    assert list(found) == ["review", "margin"]
+    assert found["review"]["seeds"] == [0, 1]
+    assert found["review"]["95%"]["mean answers"] == np.mean(found["review"]["95%"]["answers"])
+    assert picture.stat().st_size > 0
+
+
+def test_coverage_is_noted_at_every_mark(pool_and_truth):
+    found = cover(*pool_and_truth, mode="grid", seed=0, marks=(10, 20))
+    assert [one["answers"] for one in found] == [10, 20]
+    assert all(0 < one["width"] <= 1 for one in found)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 1)), min_size=5, max_size=9))
+def test_the_best_grid_is_the_best_of_all_subsets(rows):
+    gain, doubt = (torch.tensor(column, dtype=torch.float64) for column in zip(*rows, strict=True))
+    members, rate = best_grid(gain, doubt)
+    subsets = (s for size in range(LEAST_IN_GRID, len(rows) + 1) for s in combinations(range(len(rows)), size))
+    best = max(float(gain[list(s)].sum() / (1 + doubt[list(s)].sum())) for s in subsets)
+    assert rate == pytest.approx(best, rel=1e-3)
+    assert rate == pytest.approx(float(gain[members].sum() / (1 + doubt[members].sum())), rel=1e-3)

@@ -1,5 +1,6 @@
 """From what was typed to an experiment."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def chosen_experiment(
     data: str | None,
     preset: str | None,
     *,
-    labels: str | None,
+    labels: Sequence[str] | None,
     split_key: str | None,
     model: str | None,
     seed: int | None,
@@ -27,7 +28,7 @@ def chosen_experiment(
         experiment = replace(experiment, name=Path(data).absolute().stem)
     if preset is not None and preset not in METHOD_PRESETS:
         experiment = with_preset(experiment, preset)
-    if labels is not None:
+    if labels:
         experiment = replace(experiment, data=with_labels(experiment.data, labels, split_key))
     elif split_key is not None:
         raise InputError(f"--split-key {split_key} names an entry of a split file; give the file with --labels")
@@ -54,7 +55,16 @@ def with_chosen_method(
     return experiment
 
 
-def with_labels(data: DataConfig, labels: str, split_key: str | None) -> DataConfig:
+def with_labels(data: DataConfig, labels: Sequence[str], split_key: str | None) -> DataConfig:
+    """One or several `--labels`; several must be files of names and labels, which are added up."""
+    first, *others = [with_label_source(data, given, split_key) for given in labels]
+    if others and any(config.label_file is None for config in (first, *others)):
+        refused = next(given for given, config in zip(labels, (first, *others), strict=True) if not config.label_file)
+        raise InputError(f"--labels {refused}: several --labels must be files of names and labels (.csv, .tsv, .jsonl)")
+    return replace(first, label_file=tuple(map(located, labels))) if others else first
+
+
+def with_label_source(data: DataConfig, labels: str, split_key: str | None) -> DataConfig:
     """A count, row numbers in `.npz`, `.txt` or `.csv`, or file names and labels in `.csv`, `.tsv` or `.jsonl`."""
     bare = replace(data, n_labeled=None, split_file=None, split_key=None, label_file=None)
     if labels.lstrip("-").isdecimal():

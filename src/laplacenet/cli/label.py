@@ -44,7 +44,8 @@ Time = Annotated[
         "--for",
         metavar="TIME",
         parser=duration_of("--for"),
-        help="Time limit, such as 90s, 4m or 2h.  [default: 4m for pictures; with --resume that of the run]",
+        help="Time limit, such as 90s, 4m or 2h. Time that pretrained features leave goes into training."
+        "  [default: 4m where a network is trained; with --resume that of the run]",
     ),
 ]
 Test = Annotated[

@@ -42,13 +42,13 @@ def parse_splits(text: str) -> list[int]:
 
 RECIPES = (
     *("figure-2", "table-3", "table-4", "table-5", "table-6", "table-7", "table-8", "table-9"),
-    *("figure-3", "figure-4", "class-weighting", "all"),
+    *("figure-3", "figure-4", "class-weighting", "few-labels", "all"),
 )
 Name = Annotated[
     str | None,
     typer.Argument(
         callback=one_of(RECIPES, what="table or figure"),
-        help="table-3 to table-9, figure-2 to figure-4, class-weighting, or all.",
+        help="table-3 to table-9, figure-2 to figure-4, class-weighting, few-labels, or all.",
     ),
 ]
 Show = Annotated[bool, typer.Option("--list", help="Show every cell, its cost and what is recorded of it.")]

@@ -42,6 +42,7 @@ from laplacenet.runtime import (
     start_group,
 )
 from laplacenet.training import Execution
+from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
 FIGURE_2, FIGURE_2_SEEDS = FOLDER, range(5)
@@ -141,13 +142,12 @@ def list_cells(request: Request, book: RecordBook) -> None:
         )
     for name in [] if request.name == FIGURE_2 else RECIPES if request.name is None else [request.name]:
         recipe = find_recipe(name)
-        cells = _cells(recipe, request)
+        cells = _cells(recipe, request, is_listed=True)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
         for cell in cells:
             published, cost = "" if cell.published is None else str(cell.published), _cost(cell.experiment)
-            typer.echo(
-                f"  {cell.column:<20} {cell.row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip()
-            )
+            row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
+            typer.echo(f"  {cell.column:<20} {row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip())
         typer.echo("")
     typer.echo(f"published number · time of one run with the paper's schedule on {MEASURED_ON} · what is recorded")
 
@@ -233,13 +233,19 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
     assert request.name is not None, "nothing is asked for"
     cells = _cells(find_recipe(request.name), request)
     places = _places(request, {cell.dataset for cell in cells})
-    planned = PAPER_STEPS if request.preset is None else preset_named(request.preset).train.steps
+    is_own = request.preset is None or request.preset in METHOD_PRESETS
+    planned = PAPER_STEPS if is_own else preset_named(str(request.preset)).train.steps
     base_steps = planned if request.steps is None else request.steps
     if base_steps < 1:
         raise InputError(f"--steps {base_steps}: give at least one")
     runs = unique(
         plan_run(
-            cell, split, places, base_steps=base_steps, preset=request.preset, overrides=tuple(request.settings or ())
+            cell,
+            split,
+            places,
+            base_steps=base_steps,
+            preset=request.preset if cell.preset is None else None,  # another method's cell has its preset already
+            overrides=tuple(request.settings or ()),
         )
         for split in parse_splits(request.splits)
         for cell in cells
@@ -247,12 +253,18 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
     return runs, places
 
 
-def _cells(recipe: Recipe, request: Request) -> list[Cell]:
-    cells = list(recipe.cells if request.column is None else recipe.cells_in(request.column))
+def _cells(recipe: Recipe, request: Request, *, is_listed: bool = False) -> list[Cell]:
+    """Those that are asked for: other methods' cells by their row or by a preset of the methods, or to be listed."""
+    cells = list((*recipe.cells, *recipe.others) if request.column is None else recipe.cells_in(request.column))
     rows = list(dict.fromkeys(cell.row for cell in cells))
     if request.row is not None and request.row not in rows:
         raise InputError(f"{recipe.name} has no row {request.row!r}; choose one of {', '.join(rows)}")
-    return [cell for cell in cells if request.row in (None, cell.row)]
+    if request.row is not None:
+        cells = [cell for cell in cells if cell.row == request.row]
+    if request.preset in METHOD_PRESETS:
+        return [cell for cell in cells if cell.preset in (None, request.preset)]
+    ours = [cell for cell in cells if cell.preset is None]
+    return ours if ours and request.row is None and not is_listed else cells
 
 
 def _places(request: Request, datasets: set[str]) -> Places:

@@ -29,11 +29,12 @@ Data = Annotated[
     ),
 ]
 Labels = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         metavar="N|FILE",
         help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl.  [default: the preset's number; of your own data, all]",
+        "or file names and labels in .csv, .tsv or .jsonl, which may be repeated."
+        "  [default: the preset's number; of your own data, all]",
     ),
 ]
 SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
@@ -115,6 +116,6 @@ def train(
         if method is not None and preset != ORIGINAL:
             task = fit_method(task, settings or [])
         name = f"{experiment.name}-{experiment.seed}"
-        folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, labels))
+        folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, *(labels or ())))
         keep_skipped(task, folder)
     say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)

@@ -13,9 +13,10 @@ from laplacenet.training import LaplaceNetConfig, MethodConfig, TrainConfig, con
 class DataConfig:
     """Which data, and which of its labels may be seen.
 
-    `name` is a data set's name, a folder or an `.npz` file. Labels come from `label_file` (names and labels), from
-    `split_file` (row numbers; `split_key` where it holds several), or else `n_labeled` of them are drawn equally from
-    every class by `split_seed` (the run's own seed if None). With none of the three, every label in the data is given.
+    `name` is a data set's name, a folder or an `.npz` file. Labels come from `label_file` (names and labels; several
+    files are added up), from `split_file` (row numbers; `split_key` where it holds several), or else `n_labeled` of
+    them are drawn equally from every class by `split_seed` (the run's own seed if None). With none of the three, every
+    label in the data is given.
     """
 
     name: str = "digits"
@@ -25,7 +26,7 @@ class DataConfig:
     split_file: str | None = None
     split_key: str | None = None
     split_seed: int | None = None
-    label_file: str | None = None
+    label_file: str | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.n_labeled is not None and self.n_labeled < 1:

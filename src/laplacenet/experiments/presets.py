@@ -116,7 +116,7 @@ def with_method_preset(experiment: Experiment, name: str) -> Experiment:
     Where a preset says anything, the method's other settings are its defaults.
     """
     method = experiment.method.name
-    overrides = method_preset(method, name)
+    overrides = method_preset(method, name, data=experiment.data.name)
     if not overrides:
         return experiment
     if experiment.data.name == VECTORS:

@@ -21,6 +21,7 @@ from laplacenet.data import (
     read_labels,
     read_split,
 )
+from laplacenet.data.label_files import label_paths
 from laplacenet.data.names import in_one_line
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
@@ -137,7 +138,8 @@ def visible_labels(
     train = dataset.train
     if data.label_file is not None:
         if not isinstance(train, ImageSet):
-            raise InputError(f"{data.label_file}: labels by file name need a folder of pictures, not {data.name}")
+            first = label_paths(data.label_file)[0]
+            raise InputError(f"{first}: labels by file name need a folder of pictures, not {data.name}")
         skipped = [file.path for file in dataset.skipped]
         return read_labels(data.label_file, train, root=root if root.is_dir() else None, skipped=skipped)
     if data.split_file is not None:

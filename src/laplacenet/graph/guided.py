@@ -39,7 +39,8 @@ PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
 USUAL_PENALTY = 100.0
 ENOUGH_TO_CHOOSE = 5  # labels a class, on average, from which C is chosen by cross-validation
 FOLDS_TO_CHOOSE = 5
-FEW = 3  # labels a class, on average, below which the graph's own opinion is worth as much as the classifier's
+FEW = 3  # labels a class, on average, below which the graph's own opinion counts as much as the classifier's
+MOST_TO_COMPARE = 100_000  # points up to which labels are hidden from the graph alone, too, to see whether it is better
 GRAPH_ALONE_MU = 0.01  # the paper's
 LABELS_OF_MU = 2  # labels a class up to which `mu` is what the configuration says
 ALIGNMENT_STRENGTH = 0.75  # full alignment finds more of the rare classes, but costs accuracy where classes overlap
@@ -106,8 +107,14 @@ class RowTransform:
 
 
 def fit_row_transform(features: Float[Tensor, "n d"]) -> RowTransform:
-    is_rooted = bool((features >= 0).all())
+    is_rooted = bool((features >= 0).all()) and not are_bytes(features)
     return RowTransform((features.sqrt() if is_rooted else features).mean(dim=0), is_rooted)
+
+
+def are_bytes(features: Float[Tensor, "n d"]) -> bool:
+    """Whether these are counts or pixels, in whole numbers or 255ths: no activations, and their roots are no better."""
+    scaled = features * 255
+    return bool(torch.isclose(scaled, scaled.round(), rtol=1e-6, atol=1e-3).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +208,7 @@ class Guide:
         self.basis = span_basis(rows)
         self.rows, self.classes = rows @ self.basis, y[self.labeled].cpu().numpy()
         self.counts = np.bincount(self.classes, minlength=n_classes)
+        self.hears_graph = len(self.classes) < FEW * int((self.counts > 0).sum())
         self.C, self.temperature = self._choose()
 
     def _choose(self) -> tuple[float, float]:
@@ -222,7 +230,21 @@ class Guide:
         found = {C: fit_temperature(finite(logits[C][is_judged]), judged) for C in PENALTIES}
         losses = {C: log_loss(finite(logits[C][is_judged]) / T, judged) for C, T in found.items()}
         best = min(losses, key=lambda C: losses[C])
+        n_right = int((logits[best][is_judged].argmax(axis=1) == judged).sum())
+        if len(self.y) <= MOST_TO_COMPARE:
+            self.hears_graph |= self._n_found_by_graph(folds) > n_right
         return best, found[best]
+
+    def _n_found_by_graph(self, folds: Int64[np.ndarray, " m"]) -> int:
+        """How many of the given labels the graph alone finds, each while its fold is hidden."""
+
+        def count(fold: int) -> int:
+            hidden = self.labeled[torch.from_numpy(folds == fold).to(self.y.device)]
+            seen = self.y.clone()
+            seen[hidden] = -1
+            return int((self._spread(seen).F[hidden].argmax(dim=1) == self.y[hidden]).sum())
+
+        return sum(by_pieces(count, range(folds.max() + 1)))
 
     def _fit(
         self, is_seen: Bool[np.ndarray, " m"], *, C: float, tol: float, start: LogisticModel | None
@@ -251,7 +273,7 @@ class Guide:
         P = torch.where(is_labeled[:, None], one_hot(seen, self.n_classes).to(P.dtype), P)
         diffused = self._diffuse(P, 1 / (1 + self._mu()))
         F, is_converged = diffused.F, diffused.is_converged
-        if len(self.classes) < FEW * (self.counts > 0).sum():
+        if self.hears_graph:
             F, is_converged = self._with_graph_alone(F, P, seen, is_converged)
         prior = self._prior(F[self.y < 0])
         aligned = align_to_prior(F, is_labeled, prior, iterations=self.config.graph.alignment_iterations)
@@ -263,7 +285,8 @@ class Guide:
     def _mu(self) -> float:
         """The more labels a class has, the more the classifier is worth beside the neighbors."""
         n_each = len(self.classes) / int((self.counts > 0).sum())
-        return self.config.graph.mu * max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)
+        growth: float = max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)
+        return self.config.graph.mu * growth
 
     def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> Solution:
         """With nothing negative in F."""
@@ -276,15 +299,19 @@ class Guide:
         self, F: Float[Tensor, "n C"], P: Float[Tensor, "n C"], seen: Int[Tensor, " n"], is_converged: bool
     ) -> tuple[Float[Tensor, "n C"], bool]:
         """The geometric mean with the labels spread far, each class relative to its mean; P where no label comes."""
-        Y = one_hot(seen, self.n_classes).to(P.dtype)
-        found = self._diffuse(Y, 1 / (1 + GRAPH_ALONE_MU))
+        found = self._spread(seen)
         spread = found.F
-        unlabeled = spread[seen < 0]
-        spread = spread / (unlabeled if len(unlabeled) else spread).mean(dim=0).clamp(min=SMALLEST)
         spread = torch.where(spread.amax(dim=1, keepdim=True) > 0, spread, P)
         together = (F * spread).sqrt()
         together = torch.where(together.amax(dim=1, keepdim=True) > 0, together, F)
         return together, is_converged and found.is_converged
+
+    def _spread(self, seen: Int[Tensor, " n"]) -> Solution:
+        """The labels spread far by the graph alone, each class relative to its mean."""
+        found = self._diffuse(one_hot(seen, self.n_classes).to(self.land.X.dtype), 1 / (1 + GRAPH_ALONE_MU))
+        unlabeled = found.F[seen < 0]
+        means = (unlabeled if len(unlabeled) else found.F).mean(dim=0).clamp(min=SMALLEST)
+        return replace(found, F=found.F / means)
 
     def _prior(self, F: Float[Tensor, "n_unlabeled C"]) -> Float64[np.ndarray, " C"]:
         if self.config.prior is not None:

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from laplacenet.graph import GraphConfig
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
 from laplacenet.labeling.estimate import calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence, stratified_folds, without_fold
-from laplacenet.labeling.features import ESTIMATED, SUSPECT_RATIO, FeatureLabels
+from laplacenet.labeling.features import ESTIMATED, FeatureLabels, suspect_ratio
 from laplacenet.labeling.label_pass import LabelPass, vote
 from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
@@ -150,11 +151,15 @@ def told(candidates: list[Candidate], chosen: Candidate, settings: LabelingSetti
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """The frozen features against the trained networks; `can_join` says whether both can become one model."""
+    """The frozen features against the trained networks; `can_join` says whether both can become one model.
+
+    `graph` is that of the frozen features.
+    """
 
     context: LabelingContext
     stages: StagesBeside
     frozen: FeatureLabels
+    graph: GraphConfig
     can_join: bool = True
 
     @property
@@ -189,12 +194,12 @@ class Contest:
     def joined(self, found: LabelPass) -> Landscape:
         """One graph, and one space for the classifier: the cosine of two pictures is the mean of both networks'."""
         X = self.frozen.land.X
-        return landscape(torch.cat([X, found.features.to(X)], dim=1), GuidedConfig())
+        return landscape(torch.cat([X, found.features.to(X)], dim=1), GuidedConfig(graph=self.graph))
 
     def guided(self, land: Landscape, seen: Int64[Tensor, " n"]) -> GuidedLabels:
         settings = self.context.job.settings
         prior = None if settings.prior == ESTIMATED else class_shares(settings.prior, seen, self.n_classes)
-        config = GuidedConfig(prior=prior, n_folds=0, seed=settings.seed)
+        config = GuidedConfig(graph=self.graph, prior=prior, n_folds=0, seed=settings.seed)
         return label_landscape(land, seen, n_classes=self.n_classes, config=config)
 
     def winner(self) -> str:
@@ -229,8 +234,8 @@ def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
     else:
         voted = vote(passes)
         evidence, finders, features, shares, joined = voted.evidence, voted.finders, voted.features, voted.prior, None
-    temperature = candidate.calibration.temperature
-    findings = Findings(evidence, temperature, candidate.unseen, finders, features.float().cpu(), SUSPECT_RATIO)
+    temperature, least_ratio = candidate.calibration.temperature, suspect_ratio(contest.n_classes)
+    findings = Findings(evidence, temperature, candidate.unseen, finders, features.float().cpu(), least_ratio)
     counted = shares_to_count(job.given, shares) if job.settings.prior == ESTIMATED else (shares,)
     estimate = estimate_by_folds(
         candidate.unseen,

@@ -65,12 +65,17 @@ class BesideRun:
         self.context = context
         plan = FoldPlan(context, folds)
         self.stages = StagesBeside(context, step_s=step_s, ends_at=trains_until, plan=plan)
-        self.contest = Contest(context, self.stages, frozen.labels, can_join=frozen.network.module is not None)
+        can_join = frozen.network.module is not None
+        self.contest = Contest(context, self.stages, frozen.labels, frozen.job.settings.graph, can_join=can_join)
         self._candidates: list[Candidate] | None = None
 
     def epochs(self) -> Iterator[StageEpoch]:
-        """Train what is left to train; the folder keeps the settings with which it began."""
-        self.context.folder.write_experiment(to_json(self.context.job.settings))
+        """Train what is left to train; the folder keeps the settings with which it began.
+
+        The graph among them is that of the frozen features; training has its own by the number of rows.
+        """
+        settings = replace(self.context.job.settings, graph=self.frozen.job.settings.graph)
+        self.context.folder.write_experiment(to_json(settings))
         yield from self.stages.epochs_while(self.winner)
 
     @property

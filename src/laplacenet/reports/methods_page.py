@@ -7,9 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from laplacenet.evaluation.spread import mean_and_std
+from laplacenet.experiments.paper.published import (
+    LAPLACENET,
+    LATER,
+    LATER_ON_WRN_28_8,
+    SUPERVISED,
+    TABLE_3,
+    TABLE_4,
+    TABLE_5,
+    Published,
+)
+from laplacenet.experiments.paper.rivals import RIVALS
 from laplacenet.runtime import read_json
 from laplacenet.training import METHODS, config_class
-from laplacenet.training.methods.presets import EQUAL, ORIGINAL, PRESETS
+from laplacenet.training.methods.presets import EQUAL, ON_CIFAR100, ORIGINAL, PRESETS
 
 INTRODUCTION = """# Methods
 
@@ -18,6 +29,9 @@ INTRODUCTION = """# Methods
 Train any of them with `laplacenet train DATA --method NAME`, with its authors' settings by `--preset original`, or on
 the terms of LaplaceNet's Table IV by `--preset equal`; set them side by side with `laplacenet compare`. To write your
 own, see [Add a method](add-a-method.md).
+
+Published numbers are test errors in percent; they come from different code bases, augmentations and budgets. Recorded
+ones are ours.
 """
 
 
@@ -32,7 +46,8 @@ def _section(name: str, records: Sequence[dict[str, Any]]) -> str:
     lines = [f"## {name}", "", f"{_sentence(method.summary)} *{method.source}.*", "", _text(method)]
     if _text(config):
         lines += ["", f"Settings: {_text(config)}"]
-    return "\n".join([*lines, "", *_settings(name), *_numbers(name, records)]) + "\n"
+    numbers = [*_published(name), *_numbers(name, records)]
+    return "\n".join([*lines, "", *_settings(name), *(["", *numbers] if numbers else [])]) + "\n"
 
 
 def _settings(name: str) -> Iterator[str]:
@@ -44,8 +59,29 @@ def _settings(name: str) -> Iterator[str]:
     yield f"| setting | default | {ORIGINAL} | {EQUAL} |"
     yield "|---|---|---|---|"
     for path, value in rows.items():
-        cells = [value, *(presets.get(preset, {}).get(path, "") for preset in (ORIGINAL, EQUAL))]
-        yield f"| `{path}` | {' | '.join(map(_value, cells))} |"
+        original, equal = (presets.get(preset, {}).get(path, "") for preset in (ORIGINAL, EQUAL))
+        other = ON_CIFAR100.get(name, {}).get(path)
+        beside = "" if other is None else f" (CIFAR-100: {_value(other)})"
+        yield f"| `{path}` | {_value(value)} | {_value(original)}{beside} | {_value(equal)} |"
+
+
+ROWS = {LAPLACENET: "laplacenet", SUPERVISED: "supervised", **RIVALS}
+SOURCES: tuple[tuple[str, dict[str, dict[str, Published]]], ...] = (
+    ("LaplaceNet's Table III, 13-CNN", TABLE_3.rows),
+    ("LaplaceNet's Table IV, WRN-28-2", TABLE_4.rows),
+    ("LaplaceNet's Table V, ResNet-18", TABLE_5.rows),
+    ("USB, WRN-28-2", LATER),
+    ("USB or the method's paper, WRN-28-8", LATER_ON_WRN_28_8),
+)
+
+
+def _published(name: str) -> Iterator[str]:
+    """A line for each source: test error in percent by data set and number of labels."""
+    for source, rows in SOURCES:
+        for row, numbers in rows.items():
+            if ROWS.get(row) == name and numbers:
+                shown = "; ".join(f"{column.replace('/', ', ')} labels: {number}" for column, number in numbers.items())
+                yield f"- Published ({source}): {shown}."
 
 
 def _numbers(name: str, records: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -57,9 +93,9 @@ def _numbers(name: str, records: Sequence[dict[str, Any]]) -> Iterator[str]:
             base, steps = record["comparison"]["base"]["name"], runs[0]["steps"]
             n_labeled = runs[0]["outcome"]["n_labeled"]
             counted = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-            of_runs = f"{counted}, {steps} steps"
-            yield ""
-            yield f"Recorded on {base} with {n_labeled} labels: {mean:.2f}{spread} % test error ({of_runs})."
+            for_s = record["comparison"].get("for_s")
+            of_runs = f"{counted}, {steps} steps" if for_s is None else f"{counted} of {for_s / 60:g} min each"
+            yield f"- Recorded on {base} with {n_labeled} labels: {mean:.2f}{spread} % test error ({of_runs})."
 
 
 def _text(kind: type) -> str:

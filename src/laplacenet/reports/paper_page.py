@@ -159,7 +159,8 @@ def run_row(record: Record) -> dict[str, str]:
 
 
 def _counts(record: Record) -> bool:
-    return any(belongs_to(record, cell.experiment) for name in RECIPES for cell in find_recipe(name).cells)
+    recipes = [find_recipe(name) for name in RECIPES]
+    return any(belongs_to(record, cell.experiment) for recipe in recipes for cell in (*recipe.cells, *recipe.others))
 
 
 def headline(book: RecordBook) -> str:

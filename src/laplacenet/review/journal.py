@@ -1,9 +1,10 @@
 """`answers.jsonl`: every answer of a person, appended and flushed to disk before it is acknowledged.
 
-A line is a JSON object with a sequence number and a checksum of itself. Behind the object stands a space, in the last
-line a tab: a file that was cut at the end of a line lacks the tab. A last line that a crash cut short is dropped; one
-that was altered, or is missing in between or at the end, is noticed and noted, and all others count. Journals of older
-versions have no such marks; they are read, and marked from then on.
+A line is a JSON object with a sequence number and a checksum of itself and of the number of its run. Behind the object
+stands a space, in the last line a tab: a file that was cut at the end of a line lacks the tab. A last line that a crash
+cut short is dropped; a line that was altered, is of another run, or is missing in between or at the end, is noticed and
+noted, and all others count. Journals of older versions have neither marks nor the run's number; they are read, and what
+is added has both.
 """
 
 import datetime
@@ -18,6 +19,7 @@ from typing import Any
 
 from laplacenet.runtime import InputError, read_whole
 from laplacenet.runtime.files import sync
+from laplacenet.runtime.run_folder import run_id
 
 CONTENTS: dict[str, dict[str, type]] = {
     "answer": {"answer": str, "pictures": list},
@@ -31,10 +33,13 @@ CONTENTS: dict[str, dict[str, type]] = {
     "estimate": {},
 }
 """What an entry of each kind must say."""
+SAID = ("label", "none", "cannot tell", "skip")
 N_CHECKED = 16  # hexadecimal digits of the checksum: 64 bits
 ENVELOPE = ("n", "at", "by", "kind", "sum")
 NOT_LAST, LAST = b" \n", b"\t\n"
 MOST_NOTES = 5
+FRESH = b"\n"
+"""A journal without entries, until the first takes its place: a file of no bytes has lost what it held."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Journal:
     """The file, open for appending. One thread at a time may append."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._run = path, run_id(path.parent) or ""
         self.entries, self.notes, n_whole_bytes = read_journal(path)
         is_new = not path.exists()
         try:
@@ -61,6 +66,8 @@ class Journal:
         except OSError as error:
             raise InputError(f"{path}: cannot be written to ({error.strerror})") from error
         os.ftruncate(self._descriptor, n_whole_bytes)
+        if n_whole_bytes == 0:
+            write_at(self._descriptor, FRESH, 0)
         self._end = n_whole_bytes
         self._joint = NOT_LAST if ends_with_mark(self._descriptor, self._end) else b""
         if is_new:
@@ -71,7 +78,7 @@ class Journal:
         n = self.entries[-1].n + 1 if self.entries else 1
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         entry = Entry(n, now, by, kind, content)
-        line = to_line(entry)
+        line = to_line(entry, self._run)
         try:
             write_at(self._descriptor, self._joint + line, self._end - len(self._joint))
             os.fsync(self._descriptor)
@@ -99,17 +106,17 @@ def write_at(descriptor: int, content: bytes, offset: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def to_line(entry: Entry) -> bytes:
+def to_line(entry: Entry, run: str = "") -> bytes:
     words = {"n": entry.n, "at": entry.at, "by": entry.by, "kind": entry.kind, **entry.content}
-    return json.dumps({**words, "sum": checksum(words)}, ensure_ascii=True).encode() + LAST
+    return json.dumps({**words, "sum": checksum(words, run)}, ensure_ascii=True).encode() + LAST
 
 
-def from_line(line: bytes) -> Entry | None:
-    """None where the line is damaged."""
+def from_line(line: bytes, run: str = "") -> Entry | None:
+    """None where the line is damaged, or of another run."""
     try:
         words = json.loads(line)
         expected = words.pop("sum")
-        if checksum(words) != expected:
+        if expected not in (checksum(words, run), checksum(words)):
             return None
         content = {key: value for key, value in words.items() if key not in ENVELOPE}
         entry = Entry(words["n"], words["at"], words["by"], words["kind"], content)
@@ -124,6 +131,10 @@ def is_sound(entry: Entry) -> bool:
     if any(type(getattr(entry, name)) is not kind for name, kind in kinds.items()) or entry.kind not in CONTENTS:
         return False
     content = entry.content
+    if entry.kind == "answer" and (
+        content.get("answer") not in SAID or (content["answer"] == "label" and type(content.get("class")) is not int)
+    ):
+        return False
     if any(type(content.get(key)) is not kind for key, kind in CONTENTS[entry.kind].items()):
         return False
     lists = [content[key] for key in ("pictures", "rejected") if key in content]
@@ -139,9 +150,9 @@ def is_sound(entry: Entry) -> bool:
     return all(type(number) is int for number in numbers)
 
 
-def checksum(words: dict[str, Any]) -> str:
+def checksum(words: dict[str, Any], run: str = "") -> str:
     """Of the JSON's meaning, not its spacing."""
-    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:N_CHECKED]
+    return hashlib.sha256((run + json.dumps(words, sort_keys=True)).encode()).hexdigest()[:N_CHECKED]
 
 
 def last_of(entries: list[Entry]) -> int:
@@ -152,14 +163,18 @@ def read_journal(path: Path) -> tuple[list[Entry], list[str], int]:
     """The entries, notes about what is damaged, and the bytes up to the end of the last whole line."""
     if not os.path.lexists(path):
         return [], [], 0
-    content = read_whole(path)
+    content, run = read_whole(path), run_id(path.parent) or ""
+    if content == FRESH:
+        return [], [], 0
+    if not content:
+        return [], [f"{path.name}: empty; whatever answers it held are missing"], 0
     *whole, torn = content.split(b"\n")
     entries: list[Entry] = []
     notes: list[str] = []
     for number, line in enumerate(whole, 1):
-        entry, last = from_line(line), last_of(entries)
+        entry, last = from_line(line, run), last_of(entries)
         if entry is None:
-            notes.append(f"{path.name}, line {number}: damaged (its checksum differs); it does not count")
+            notes.append(f"{path.name}, line {number}: damaged or of another run (its checksum differs); not counted")
         elif entry.n <= last:
             notes.append(f"{path.name}, line {number}: number {entry.n} comes after {last}; it does not count")
         else:

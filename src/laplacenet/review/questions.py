@@ -1,4 +1,4 @@
-"""Which pictures are most worth an answer: typical ones at first, then doubtful ones, singly or as grids."""
+"""Which pictures are most worth an answer: typical ones at first, then grids or doubtful ones, by gain per answer."""
 
 import functools
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from torch import Tensor
 from laplacenet.review.propagation import Embedded
 from laplacenet.runtime import stream, stream_seed
 
-LEVELS = (16, 48, 144)
+LEVELS = (16, 48, 144, 432)
 """Numbers of clusters: the regions of the first questions, and finer ones while new classes keep turning up."""
 LARGEST_CLUSTERED = 5_000
 N_DIRECTIONS = 48
@@ -22,9 +22,12 @@ LEAST_IN_GRID = 4
 N_SINGLES = 200
 DENSITY_POWER = 2
 """Of the density that a doubtful picture is weighted with: an outlier's answer teaches little."""
+TYPICAL_FIRST = 30
+"""Answers a class until outliers are worth as much as typical pictures: by then it is they that are wrong."""
 N_GRIDS = 6
-LEAST_SURE = 0.5
-"""A grid is shown under one name: what is less likely than this would be clicked away."""
+INFORMATION = 3.0
+"""What a nat of information about one picture is worth to the others, in labels put right."""
+ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,7 @@ def regions(embedded: Embedded, *, seed: int) -> list[list[list[int]]]:
         chosen = torch.from_numpy(np.sort(drawn))
     points = embedded.points[chosen]
     typicality = (embedded.W_normalized @ points.new_ones(n, 1)).squeeze(1)[chosen]
-    centered = points - points.mean(0)
-    _, _, V = torch.svd_lowrank(centered, q=min(N_DIRECTIONS, *points.shape))
-    reduced = (centered @ V).numpy()
+    reduced = embedded.reduced[chosen, :N_DIRECTIONS].numpy()
     return [_clusters(reduced, chosen, typicality, n_clusters, seed=seed) for n_clusters in LEVELS]
 
 
@@ -94,16 +95,32 @@ def first_questions(levels: list[list[list[int]]], answered: Collection[int], *,
 
 @torch.no_grad()
 def rank(embedded: Embedded, scores: Float[Tensor, "m C"], is_open: Bool[Tensor, " m"]) -> Ranking:
-    """Among the open rows: those between two classes, none beside another of its kind; and grids of such."""
-    if scores.shape[1] < 2 or not bool(is_open.any()):
-        return Ranking(tuple(torch.nonzero(is_open).squeeze(1).tolist()[:N_SINGLES]), ())
-    best = scores.topk(2, dim=1)
-    margin = best.values[:, 0] - best.values[:, 1]
+    """Among the open rows: those between two classes, none beside another of its kind; and grids worth more than one.
+
+    An answer puts a label right where it was wrong, and tells the others something: the entropy of what was said.
+    A grid costs one answer and one for each wrong picture in it; its gain is that of all its pictures.
+    """
     rows = torch.nonzero(is_open).squeeze(1)
-    doubtful = rows[margin[rows].argsort(stable=True)]
-    gain = (1 - margin) * density(embedded) ** DENSITY_POWER
-    rows = rows[gain[rows].argsort(descending=True, stable=True)]
-    return Ranking(_spread(embedded, rows[: 4 * N_SINGLES]), _grids(embedded, scores, margin, doubtful))
+    if scores.shape[1] < 2 or not len(rows):
+        return Ranking(tuple(rows.tolist()[:N_SINGLES]), ())
+    best = scores.topk(2, dim=1).values
+    doubt, margin = 1 - best[:, 0], best[:, 0] - best[:, 1]
+    weight = typical_first(embedded, n_answers=int((~is_open).sum()), n_classes=scores.shape[1])
+    gain = doubt + INFORMATION * entropy(scores) * weight
+    worth = (1 - margin) * density(embedded) ** DENSITY_POWER
+    singles = rows[worth[rows].argsort(descending=True, stable=True)]
+    return Ranking(_spread(embedded, singles[: 4 * N_SINGLES]), _grids(embedded, scores, gain, rows))
+
+
+def entropy(scores: Float[Tensor, "m C"]) -> Float[Tensor, " m"]:
+    return torch.special.entr(scores).sum(1)
+
+
+def typical_first(embedded: Embedded, *, n_answers: int, n_classes: int) -> Float[Tensor, " m"]:
+    """Weights of what pictures tell about others: by their density at first, all 1 later."""
+    relative = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
+    share = 1 / (1 + (n_answers / (TYPICAL_FIRST * n_classes)) ** 2)
+    return share * relative + (1 - share)
 
 
 @functools.lru_cache(maxsize=2)
@@ -135,23 +152,40 @@ def _spread(embedded: Embedded, rows: Int64[Tensor, " m"]) -> tuple[int, ...]:
 
 
 def _grids(
-    embedded: Embedded, scores: Float[Tensor, "m C"], margin: Float[Tensor, " m"], rows: Int64[Tensor, " r"]
+    embedded: Embedded, scores: Float[Tensor, "m C"], gain: Float[Tensor, " m"], rows: Int64[Tensor, " r"]
 ) -> tuple[Grid, ...]:
-    """Of each class its most doubtful rows, those like the first of them beside it: alike is easily looked over.
+    """Of each class the grid with the most gain per answer, the best first; none that gains less than one picture.
 
-    A wrong picture costs an answer, a right one nothing. So where half of a grid is wrong, an answer corrects nearly
-    one label; a single doubtful picture corrects half a one.
+    Pictures like the first stand beside it: alike is easily looked over.
     """
     confidence, guess = scores.max(1)
+    most = float(gain[rows].max())
     grids: list[tuple[float, Grid]] = []
-    for column in range(scores.shape[1]):
-        own = rows[(guess[rows] == column) & (confidence[rows] >= LEAST_SURE)]  # still the most doubtful first
+    for column in guess[rows].unique().tolist():
+        own = rows[guess[rows] == column]
         if len(own) < LEAST_IN_GRID:
             continue
-        doubtful = own[:GRID]
-        alike = embedded.points[doubtful] @ embedded.points[doubtful[0]]
-        members = doubtful[alike.argsort(descending=True, stable=True)]
-        doubt = float((1 - margin[members]).sum())
-        grids.append((doubt, Grid(column, tuple(members.tolist()))))
+        members, rate = best_grid(gain[own], 1 - confidence[own])
+        if rate < most:
+            continue
+        chosen = own[members]
+        alike = embedded.points[chosen] @ embedded.points[chosen[0]]
+        grids.append((rate, Grid(column, tuple(chosen[alike.argsort(descending=True, stable=True)].tolist()))))
     grids.sort(key=lambda pair: -pair[0])
     return tuple(grid for _, grid in grids[:N_GRIDS])
+
+
+def best_grid(gain: Float[Tensor, " m"], doubt: Float[Tensor, " m"]) -> tuple[Int64[Tensor, " g"], float]:
+    """The places of at most 20 rows with the largest Σ gain / (1 + Σ doubt), and this ratio.
+
+    Dinkelbach's method: at the best ratio ρ, the best rows are those with the largest gain − ρ·doubt.
+    """
+    rate = 0.0
+    for _ in range(ROUNDS):
+        surplus, members = (gain - rate * doubt).topk(min(GRID, len(gain)))
+        members = members[: max(LEAST_IN_GRID, int((surplus > 0).sum()))]
+        found = float(gain[members].sum() / (1 + doubt[members].sum()))
+        if found <= rate * (1 + 1e-4):
+            break
+        rate = found
+    return members, rate

@@ -15,7 +15,7 @@ from laplacenet.review.known import UNKNOWN, best_guess, current_columns, given_
 from laplacenet.review.live import Given, Live, Result
 from laplacenet.review.photos import Photo
 from laplacenet.review.propagation import Embedded
-from laplacenet.review.questions import LEAST_IN_GRID, first_questions
+from laplacenet.review.questions import LEAST_IN_GRID, LEVELS, first_questions
 from laplacenet.review.state import AUDIT, FILE, LABEL, NONE, NONE_ID, History, State, folded, replay
 from laplacenet.runtime import InputError, stream
 
@@ -25,12 +25,12 @@ LEASE_S = 120.0
 SKIP_FOR = 20
 """Questions until a skipped picture may come again."""
 QUESTIONS_PER_AUDIT = 5
+"""A grid is one question, with the answers for what was wrong in it."""
 QUESTIONS_PER_POINT = 10
 """Of the curve of the estimate."""
-ANSWERS_BEFORE_GRIDS = 3
+ANSWERS_BEFORE_GRIDS = 2
 """A class: before that, answers to unlike pictures teach more than answers to many alike."""
 N_GUESSES = 5
-ALL_LEVELS = 3
 
 
 class Session:
@@ -248,7 +248,8 @@ class Session:
     def _audit_is_due(self) -> bool:
         vias = [lease[2] for lease in self._leases.values()]
         n_audits, n_others = vias.count(AUDIT), vias.count("queue") + vias.count("first") + ("grid" in vias)
-        return QUESTIONS_PER_AUDIT * (self.state.n_audits + n_audits) < self.state.n_questions + n_audits + n_others
+        n_questions = self.state.n_questions - self.state.n_corrections + n_audits + n_others
+        return QUESTIONS_PER_AUDIT * (self.state.n_audits + n_audits) < n_questions
 
     def _next_audit(self, taken: set[int]) -> int | None:
         return next((number for number in self._audit_order if self._may_ask(number, taken, is_audit=True)), None)
@@ -271,7 +272,7 @@ class Session:
             place = result.place
             answered = np.flatnonzero(self.known.is_answered & ~self.known.is_kept_back).tolist()
             rows = [int(place[n]) for n in [*answered, *taken] if place[n] >= 0]
-            for row in first_questions(result.regions, rows, n_levels=ALL_LEVELS):
+            for row in first_questions(result.regions, rows, n_levels=len(LEVELS)):
                 if self._may_ask(int(pictures[row]), taken):
                     return {"kind": "single", "via": "queue", "numbers": [int(pictures[row])]}
         if mode == "grid" and self._n_learned() >= ANSWERS_BEFORE_GRIDS * len(result.columns):
@@ -287,10 +288,10 @@ class Session:
         return self._any_left(taken)
 
     def _is_cold(self, result: Result) -> bool:
-        """Until every region has an answer, and three of each class that is known."""
+        """Until every region has an answer, and each class that is known two."""
         n_answers = self._n_learned()
         n_regions = len(result.regions[0]) if result.regions else 0
-        return len(result.columns) < 2 or n_answers < max(n_regions, 3 * len(self.state.classes))
+        return len(result.columns) < 2 or n_answers < max(n_regions, ANSWERS_BEFORE_GRIDS * len(self.state.classes))
 
     def _n_learned(self) -> int:
         """Answers that are not kept back."""

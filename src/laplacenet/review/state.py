@@ -48,6 +48,8 @@ class State:
     skipped: dict[str, int] = field(default_factory=dict)
     n_questions: int = 0
     n_audits: int = 0
+    n_corrections: int = 0
+    """Questions about pictures that a grid had shown under a wrong name."""
     curve: list[dict[str, float]] = field(default_factory=list)
 
     def answer(self, picture: str) -> Answer | None:
@@ -123,6 +125,7 @@ class State:
         if via in ("queue", "grid", AUDIT):
             self.n_questions += 1
             self.n_audits += via == AUDIT
+            self.n_corrections += via == "queue" and all(picture in self.rejected for picture in content["pictures"])
         label = content.get("class")
         if label is not None and self.current(label) not in self.classes:  # whoever made the class has undone it
             self.classes[self.current(label)] = content.get("name", f"class {label}")

@@ -30,9 +30,10 @@ STEP_COSTS = {
 
 
 def cost_s(experiment: Experiment) -> float | None:
-    """Seconds for the whole experiment; None for a network that has not been measured."""
-    train, n_views = experiment.train, getattr(experiment.method, "n_views", 1)
-    if experiment.model.name not in STEP_COSTS:
+    """Seconds for the whole experiment; None for a network or a method that has not been measured."""
+    train = experiment.train
+    n_views: int | None = getattr(experiment.method, "n_views", None)
+    if experiment.model.name not in STEP_COSTS or n_views is None:
         return None
     cost = STEP_COSTS[experiment.model.name]
     step_s = (cost.step_ms + cost.image_ms * train.batch_size * n_views) / 1000

@@ -5,11 +5,12 @@ experiment under the same name: one run fills them all.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper import published
 from laplacenet.experiments.paper.published import LAPLACENET, SUPERVISED, Published, PublishedTable
+from laplacenet.experiments.paper.rivals import RIVALS, presets_of, rival, with_few_labels
 from laplacenet.experiments.paper.variants import (
     laplacenet,
     supervised,
@@ -27,16 +28,21 @@ from laplacenet.runtime import InputError
 Rows = dict[str, Experiment]
 VIEWS = (1, 3, 5, 7, 10)
 FACTORS = (3, 5)
+FEW_LABEL_STEPS = 2**17
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a table, or one curve or point of a figure: its row and column there, and what has to be run."""
+    """One entry of a table, or one curve or point of a figure: its row and column there, and what has to be run.
+
+    `preset` says whose settings another method has.
+    """
 
     row: str
     column: str
     experiment: Experiment
     published: Published | None = None
+    preset: str | None = None
 
     @property
     def dataset(self) -> str:
@@ -45,18 +51,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A table or figure of the paper."""
+    """A table or figure of the paper; `others` are the other methods' cells, one for each of their presets."""
 
     name: str
     title: str
     cells: tuple[Cell, ...]
+    others: tuple[Cell, ...] = ()
 
     def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+        return tuple(dict.fromkeys(cell.column for cell in (*self.cells, *self.others)))
 
     def cells_in(self, column: str) -> tuple[Cell, ...]:
-        """The cells of a column such as `cifar100/4000`."""
-        cells = tuple(cell for cell in self.cells if cell.column == column)
+        """The cells of a column such as `cifar100/4000`, those of other methods last."""
+        cells = tuple(cell for cell in (*self.cells, *self.others) if cell.column == column)
         if not cells:
             raise InputError(f"{self.name} has no column {column!r}; choose one of {', '.join(self.columns())}")
         return cells
@@ -158,6 +165,18 @@ def class_weighting() -> Recipe:
     )
 
 
+def few_labels() -> Recipe:
+    """Not in the paper: four labels a class, 2^17 steps where the later methods' numbers are those of 2^20."""
+    table, names = published.FEW_LABELS, {LAPLACENET: "laplacenet", **RIVALS}
+    cells = []
+    for column in table.columns:
+        dataset, n_labeled = column.split("/")
+        for row in table.rows:
+            experiment = with_few_labels(names[row], dataset, int(n_labeled), steps=FEW_LABEL_STEPS)
+            cells.append(Cell(row, column, experiment, table.cell(row, column)))
+    return Recipe(table.name, table.title, cells=(), others=tuple(cells))
+
+
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "table-3": table_3,
     "table-4": table_4,
@@ -169,6 +188,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "figure-3": figure_3,
     "figure-4": figure_4,
     "class-weighting": class_weighting,
+    "few-labels": few_labels,
 }
 
 
@@ -196,7 +216,19 @@ def _comparison(table: PublishedTable, model: str) -> Recipe:
         baseline = {SUPERVISED: supervised(dataset, int(n_labeled), model)} if SUPERVISED in table.rows else {}
         return {LAPLACENET: _laplacenet(column, model), **baseline}
 
-    return _table(table, rows)
+    return replace(_table(table, rows), others=_others(table, model))
+
+
+def _others(table: PublishedTable, model: str) -> tuple[Cell, ...]:
+    """The rows of other methods, each as its own paper sets it and on LaplaceNet's terms."""
+    cells = []
+    for column in table.columns:
+        dataset, n_labeled = column.split("/")
+        for row in [row for row in table.rows if row in RIVALS]:
+            for preset in presets_of(RIVALS[row]):
+                experiment = rival(RIVALS[row], preset, dataset, int(n_labeled), model)
+                cells.append(Cell(row, column, experiment, table.cell(row, column), preset))
+    return tuple(cells)
 
 
 def _table(table: PublishedTable, rows: Callable[[str], Rows]) -> Recipe:

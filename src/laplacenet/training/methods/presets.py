@@ -1,6 +1,6 @@
 """Settings of every method: its authors' own, and those of a comparison on equal terms.
 
-`original` is each paper's setting for CIFAR-10 (the CIFAR-100 value stands beside it where it differs). `equal` is the
+`original` is each paper's setting for CIFAR-10; what differs on CIFAR-100 stands in `ON_CIFAR100`. `equal` is the
 protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment
 for every method; LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
 """
@@ -20,7 +20,7 @@ SAME: Overrides = {
     "train.momentum": 0.9,
     "train.weight_decay": 5e-4,
 }
-# 64 labeled and 7 × 64 unlabeled images in 2^20 steps; weight decay on CIFAR-100: 1e-3
+# 64 labeled and 7 × 64 unlabeled images in 2^20 steps
 FIXMATCH: Overrides = {
     "model.name": "wrn-28-2",
     **SAME,
@@ -64,7 +64,7 @@ OWN: dict[str, dict[str, Overrides]] = {
             "train.steps": 2**20,
             "train.batch_size": 128,
             "train.labeled_batch_size": 64,
-            "method.unlabeled_weight": 75.0,  # CIFAR-100: 150
+            "method.unlabeled_weight": 75.0,
             "method.ema_decay": 0.999,
         },
         EQUAL: {**SAME, "method.strength": "strong"},
@@ -87,12 +87,30 @@ OWN: dict[str, dict[str, Overrides]] = {
 
 PRESETS = {**CONSISTENCY, **OWN}
 
+# 31 of 128; 180 epochs of 31 steps over 4 000 labeled images, then 180 of ⌊46 000/97⌋
+ISCEN_ON_CIFAR100: Overrides = {"train.lr": 0.2, "train.batch_size": 128, "train.labeled_batch_size": 31}
+DECAY_ON_CIFAR100: Overrides = {"train.weight_decay": 1e-3}
+ON_CIFAR100: dict[str, Overrides] = {
+    "temporal-ensembling": {"method.consistency": 100.0},
+    "lp": {**ISCEN_ON_CIFAR100, "train.steps": 90_900, "method.first_stage": 5_580 / 90_900},
+    "mt-lp": {**ISCEN_ON_CIFAR100, "train.steps": 170_640},
+    "fast-swa": {"train.lr": 0.2},
+    "dual-student": {"train.lr": 0.1, "method.threshold": 0.4},  # half the original's 0.2, as on CIFAR-10
+    "mixmatch": {"method.unlabeled_weight": 150.0},
+    **dict.fromkeys(("fixmatch", "flexmatch", "freematch", "softmatch", "adamatch", "simmatch"), DECAY_ON_CIFAR100),
+}
+"""What `original` has otherwise on CIFAR-100."""
 
-def method_preset(method: str, preset: str) -> Overrides:
-    """The settings, as `section.field`, of one method under one preset; a pair that does not exist is refused."""
+
+def method_preset(method: str, preset: str, *, data: str = "") -> Overrides:
+    """The settings, as `section.field`, of one method under one preset; a pair that does not exist is refused.
+
+    `data` names the data set where it may matter.
+    """
     known = PRESETS.get(method, {})
     if preset not in known:
         others = [name for name in PRESETS if preset in PRESETS[name]]
         choice = f"choose --preset {' or '.join(known)}" if known else f"these methods have it: {', '.join(others)}"
         raise InputError(f"--preset {preset}: the method {method} has no settings of that name; {choice}")
-    return known[preset]
+    is_other = preset == ORIGINAL and data == "cifar100"
+    return {**known[preset], **(ON_CIFAR100.get(method, {}) if is_other else {})}

@@ -1,9 +1,9 @@
 """Settings of the consistency and graph methods: their authors' own, and those of a comparison on equal terms.
 
-`original` is each paper's setting for CIFAR-10 (the CIFAR-100 value stands beside it where it differs); an epoch of n
-images is counted in steps of our batches. What the engine does not have is left out: ZCA whitening, dropout, the fall
-of Adam's β1 at the end. A cosine that its authors lay over 210 epochs and leave after 180 goes to its end here. `equal`
-is the protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and
+`original` is each paper's setting for CIFAR-10 (`presets.py` has what differs on CIFAR-100); an epoch of n images is
+counted in steps of our batches. What the engine does not have is left out: ZCA whitening, dropout, the fall of Adam's
+β1 at the end. A cosine that its authors lay over 210 epochs and leave after 180 goes to its end here. `equal` is the
+protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and
 RandAugment's views for every method.
 """
 
@@ -34,7 +34,7 @@ LAINE: Overrides = {
     "method.ramp_up": 80 / 300,
     "method.noise": 0.15,
 }
-# 50 labeled of 100 (CIFAR-100: 31 of 128, lr 0.2); an epoch over 46 000 unlabeled images has 920 steps
+# 50 labeled of 100; an epoch over 46 000 unlabeled images has 920 steps
 ISCEN: Overrides = {
     **WEAK,
     **SGD,
@@ -58,7 +58,7 @@ PRESETS: dict[str, dict[str, Overrides]] = {
         "equal": EQUAL,
     },
     "temporal-ensembling": {
-        "original": {**LAINE, "method.consistency": 30.0, "method.output_decay": 0.6},  # CIFAR-100: 100
+        "original": {**LAINE, "method.consistency": 30.0, "method.output_decay": 0.6},
         "equal": EQUAL,
     },
     "mean-teacher": {
@@ -105,7 +105,7 @@ PRESETS: dict[str, dict[str, Overrides]] = {
         "equal": EQUAL,
     },
     "fast-swa": {
-        "original": {  # 240 epochs of ⌊46 000/97⌋ steps; CIFAR-100: lr 0.2
+        "original": {  # 240 epochs of ⌊46 000/97⌋ steps
             **ISCEN,
             **ISCEN_TEACHER,
             "train.lr": 0.1,
@@ -143,7 +143,7 @@ PRESETS: dict[str, dict[str, Overrides]] = {
             "train.steps": 276_000,
             "method.consistency": 20.0,
             "method.stabilization": 200.0,
-            "method.threshold": 0.8,  # CIFAR-100: 0.4
+            "method.threshold": 0.8,
             "method.ramp_up": 5 / 300,
         },
         "equal": EQUAL,
