@@ -21,7 +21,7 @@ from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_featu
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.outcome import LARGEST_SIDE, Findings, labeling_of, map_positions, save_gallery, shown_rows
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary, save_labeling, write_labels
-from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.labeling.settings import ESTIMATED, LabelingSettings
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import VectorCache, cache_folder, picture_key
 from laplacenet.models.features.embedding import embed_pictures
@@ -35,7 +35,6 @@ TRIED_PER_THREAD = 8  # pictures, to see how long one takes
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # pictures beyond which a fold takes seconds
 SUSPECT_RATIO = 150.0  # how much likelier another of ten classes must be: then 1 correct label in 100 is suspected
-ESTIMATED = "shrunk"  # the prior that is told from given labels; here the found ones say their part too
 
 
 @dataclass(frozen=True, eq=False)

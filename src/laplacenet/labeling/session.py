@@ -35,7 +35,7 @@ from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, requ
 from laplacenet.labeling.picture_run import picture_run, require_trainable
 from laplacenet.labeling.pictures import StageProgress
 from laplacenet.labeling.result import load_labeling, save_labeling
-from laplacenet.labeling.settings import SCRATCH, LabelingSettings, read_settings
+from laplacenet.labeling.settings import PRETRAINED, SCRATCH, LabelingSettings, read_settings
 from laplacenet.labeling.stage_plan import FINAL, plan_steps, use_threads
 from laplacenet.labeling.stages import PASS, STAGES, LabelingContext, StageEpoch
 from laplacenet.models.features import FeatureNetwork
@@ -211,8 +211,15 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
         session.progress.warn("the pictures have changed while they were read; no network is trained on them")
         return SessionEnd(folder)
     watch = SignalMonitor()
-    context = LabelingContext(images, folder, session.execution, watch, session.started_at)
+    # what a pretrained network sees helps another that goes on from it; one that learns other pictures it may mislead
+    X = frozen.labels.land.X if settings.beside == PRETRAINED else None
+    context = LabelingContext(images, folder, session.execution, watch, session.started_at, frozen=X)
     run = BesideRun(frozen, context, folds)
+    if not run.is_worthwhile:
+        session.progress.chose(
+            ("No network is trained beside the features: only a few steps would fit into the time.",)
+        )
+        return SessionEnd(folder)
     with use_threads(run.context.job.settings.threads or torch.get_num_threads()):
         try:
             with watch, session.progress.training(run.ends_at) as show:

@@ -12,6 +12,7 @@ from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
 SCRATCH = "scratch"
+ESTIMATED = "shrunk"  # the prior that is told from given labels; with features the found ones say their part too
 PRETRAINED = "pretrained"
 BESIDE = ("", PRETRAINED, SCRATCH)
 MOST_THREADS = 1024
