@@ -104,7 +104,7 @@ def test_several_label_files_are_added_up_and_contradictions_named(tmp_path: Pat
     labels, names = visible_labels(dataset, config, root=tmp_path, seed=0)
     assert (labels.tolist(), names) == ([0, 1, -1], ("cat", "dog"))
     files[1].write_text("b.png,dog\na.png,dog\n")
-    with pytest.raises(InputError, match="a.png is 'dog' here and 'cat' in"):
+    with pytest.raises(InputError, match=r"a\.png is 'dog' here and 'cat' in"):
         visible_labels(dataset, config, root=tmp_path, seed=0)
     with pytest.raises(InputError, match="--labels 5: several --labels must be files"):
         with_labels(DataConfig(name=str(tmp_path)), [str(files[0]), "5"], None)

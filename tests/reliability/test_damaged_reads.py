@@ -26,12 +26,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         ("label --resume labels", lambda: replaced(Path("labels/model.json"), Path("labels/model.json").mkdir)),
         ("evaluate run", lambda: with_method_name(Path("run/experiment.json"), [])),
-        ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), prior=[0.5, 0.5])),
         ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), class_names=["a", "b"])),
         ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), class_names=["a", "b", "b"])),
         ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), temperature=1e-320)),
-        ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), k=0)),
-        ("predict labels mine.npz", lambda: with_value(Path("labels/model.json"), k=1e400)),
     ],
 )
 def test_what_random_damage_found_is_refused(

@@ -103,9 +103,11 @@ def test_fuzzed_lines_of_epochs_are_read_or_refused(draws: st.DataObject, stoppe
     good = [json.loads(line) for line in (stopped.path / "epochs.jsonl").read_text().splitlines()]
     lines, before = b"", ""
     for line in draws.draw(altered(good)):
-        epoch = {key: value for key, value in line.items() if key != SUM} if isinstance(line, dict) else line
-        before = sum_of(epoch, before)
-        lines += (json.dumps({**epoch, SUM: before} if isinstance(epoch, dict) else epoch) + "\n").encode()
+        if isinstance(line, dict):
+            epoch = {key: value for key, value in line.items() if key != SUM}
+            before = sum_of(epoch, before)
+            line = {**epoch, SUM: before}  # noqa: PLW2901
+        lines += (json.dumps(line) + "\n").encode()
     saved = stopped.checkpoint / "epochs.jsonl"  # under a right checksum of each line, and saved like that
     with_content(saved, lines, lambda: with_content(stopped.path / "epochs.jsonl", lines, lambda: read_epochs(stopped)))
 

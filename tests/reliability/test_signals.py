@@ -1,13 +1,17 @@
 """SIGINT and SIGTERM at any point of a run: exit code 130 or 143, and the command with which it goes on."""
 
 import signal
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from references_cli import Said, Shell
 from references_runs import write_bars
 
+from laplacenet.cli import app as commands
 from laplacenet.experiments import judging
 from laplacenet.experiments import task as tasks
 from laplacenet.runtime import RunFolder
@@ -98,3 +102,29 @@ def test_a_signal_while_a_checkpoint_is_written_lets_it_be_written(
     assert said.code == 143
     assert last_line(said) == "interrupted at step 0 of 12; go on with: laplacenet train --resume run"
     assert ends_like_an_unbroken_run(shell)
+
+
+def test_whatever_a_signal_comes_to_inside_an_import_it_is_an_interruption(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object, **__: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RecursionError("maximum recursion depth exceeded") from None
+
+    monkeypatch.setattr(commands, "app", cut_off)
+    said = shell("methods")
+    assert said.code == 130
+    assert last_line(said) == "error: interrupted; go on with: laplacenet methods"
+
+
+def test_a_module_is_imported_when_all_of_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = ModuleType("begun")
+    begun.__spec__ = ModuleSpec("begun", None)
+    begun.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, "begun", begun)
+    assert not commands.is_imported("begun")
+    assert not commands.is_imported("no_such_module")
+    begun.__spec__._initializing = False
+    assert commands.is_imported("begun")

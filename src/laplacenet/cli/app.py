@@ -140,10 +140,9 @@ def main() -> NoReturn:
     if not launch.is_first:
         sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - the first process speaks for all
     with warnings_on_stderr(), interruptions() as caught:
-        code = exit_code()
+        code = exit_code(caught)
     if caught:
-        command = shlex.join(["laplacenet", *sys.argv[1:]])
-        code = failed(f"interrupted; go on with: {command}", 128 + caught[0])
+        code = failed(f"interrupted; go on with: {own_command()}", 128 + caught[0])
     if launch.size > 1:
         leave_group(code)
     sys.exit(code)
@@ -156,13 +155,29 @@ def leave_group(code: int) -> NoReturn:
     if not code:
         with contextlib.suppress(LostProcessError):
             current_group().agree(False)  # none ends while another still needs it
-    sys.stdout.flush()
-    sys.stderr.flush()
+    end_at_once(code)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """Without waiting for threads, and without Python's own idea of an exit code after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed
+            stream.flush()
     os._exit(code)
 
 
-def exit_code() -> int:
-    """Of the command that was asked for, once it has ended."""
+def own_command() -> str:
+    return shlex.join(["laplacenet", *sys.argv[1:]])
+
+
+def is_imported(name: str) -> bool:
+    """All of it: a module is listed as soon as its import begins."""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
+def exit_code(caught: list[int]) -> int:
+    """Of the command that was asked for, once it has ended; `caught` are the signals that ended it."""
     try:
         refuse_several_processes(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], prog_name="laplacenet", standalone_mode=False)
@@ -173,7 +188,8 @@ def exit_code() -> int:
         ignore_closed_pipe()
         code = 0
     except Exception as error:
-        code = explain(error)
+        # an import that a signal cuts off may end in any error
+        code = INTERRUPTED if caught else explain(error)
     return int(code or 0)
 
 
@@ -191,6 +207,8 @@ def interruptions() -> Iterator[list[int]]:
     caught: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if not is_imported("torch"):  # nothing has begun, and an exception inside this import may come to nothing
+            end_at_once(failed(f"interrupted; go on with: {own_command()}", 128 + number))
         caught.append(number)
         raise KeyboardInterrupt
 

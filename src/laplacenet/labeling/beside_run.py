@@ -164,6 +164,7 @@ class BesideRun:
         head = FeatureModel(
             features=features.name,
             weights_file=job.settings.collection.weights,
+            pixels=job.settings.collection.pixels,
             fingerprint=features.fingerprint,
             transform=on_cpu(land.transform),
             weights=weights,

@@ -27,6 +27,7 @@ from laplacenet.labeling.features import (
     feature_choices,
     features_of,
     labels_of,
+    pixels_for_time,
     read_feature_job,
     write_feature_labels,
 )
@@ -87,6 +88,16 @@ class LabelingSession:
         with self.progress.reading(settings.collection.pictures) as monitor:
             return read_feature_job(settings, network, self.timed(monitor, settings))
 
+    def sized(self, settings: LabelingSettings, network: FeatureNetwork) -> tuple[LabelingSettings, tuple[str, ...]]:
+        """With fewer pixels if the time limit asks for it, and why."""
+        if settings.time.limit_s is None:
+            return settings, ()
+        left_s = self.started_at + settings.time.limit_s - time.monotonic()
+        pixels, why = pixels_for_time(settings, network, left_s=left_s)
+        if pixels is None:
+            return settings, ()
+        return replace(settings, collection=replace(settings.collection, pixels=pixels)), (why,)
+
     def read(self, settings: LabelingSettings) -> Job:
         with self.progress.reading(settings.collection.pictures) as monitor:
             return read_job(settings, monitor)
@@ -143,13 +154,15 @@ def start_with_features(
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
         settings = replace(settings, collection=replace(settings.collection, size=size))
     network = features_of(settings, session.execution.device)
+    settings, why = session.sized(settings, network)
+    network = features_of(settings, session.execution.device) if why else network
     job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
     folder = new_folder()
     for note in notes_on(job):
         session.progress.warn(note)
     with folder.locked():
-        return label_by_features(job, folder, session, network, why=choice.why)
+        return label_by_features(job, folder, session, network, why=(*choice.why, *why))
 
 
 def label_by_features(
