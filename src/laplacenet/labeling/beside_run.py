@@ -56,7 +56,8 @@ class BesideRun:
         self.frozen = frozen
         settings, limit_s = context.job.settings, context.job.settings.time.limit_s
         self.ends_at = None if limit_s is None else context.started_at + limit_s
-        trains_until = None if self.ends_at is None else self.ends_at - reporting_s(len(context.rows))
+        reserved_s = 0.0 if limit_s is None else reporting_s(len(context.rows), limit_s)
+        trains_until = None if self.ends_at is None else self.ends_at - reserved_s
         step_s = None
         if limit_s is not None:
             numbers = [settings.threads] if settings.threads else threads_to_try(context)

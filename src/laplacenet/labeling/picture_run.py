@@ -117,7 +117,8 @@ class PictureRun:
     ) -> None:
         self.context, self.choices, self.elapsed_before_s = context, choices, elapsed_before_s
         self.ends_at = ends_at
-        trains_until = None if ends_at is None else ends_at - reporting_s(len(context.rows))
+        limit_s = None if ends_at is None else ends_at - context.started_at
+        trains_until = None if limit_s is None else ends_at - reporting_s(len(context.rows), limit_s)
         self.stages = PictureStages(context, step_s=step_s, ends_at=trains_until)
 
     def epochs(self) -> Iterator[StageEpoch]:
