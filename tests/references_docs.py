@@ -65,9 +65,11 @@ def furnish(folder: Path) -> None:
 
 
 def write_added_method(folder: Path) -> None:
-    """The module that docs/add-a-method.md writes."""
-    (example,) = [snippet.body for snippet in snippets(ROOT / "docs/add-a-method.md") if snippet.kind == "python"]
-    (folder / "pseudo_label.py").write_text(example, encoding="utf-8")
+    """The modules that docs/add-a-method.md writes; each method names its own."""
+    for snippet in snippets(ROOT / "docs/add-a-method.md"):
+        if snippet.kind == "python":
+            (module,) = re.findall(r'name: str = "(\w+):', snippet.body)
+            (folder / f"{module}.py").write_text(snippet.body, encoding="utf-8")
 
 
 def write_pictures(folder: Path, images: np.ndarray, names: list[str]) -> None:

@@ -47,7 +47,9 @@ DRAWS = (("balanced", "equal"), ("long tail", "random"), ("long tail", "equal"))
 CS = (1.0, 10.0, 100.0)
 REFERENCE, CHOSEN, SPREADING = "logistic regression", "logistic regression, C chosen", "label spreading"
 OTHERS = tuple(f"{REFERENCE}, C = {C:g}" for C in CS[1:])
-METHODS = ("laplacenet", REFERENCE, *OTHERS, CHOSEN, SPREADING)
+RAW = f"{REFERENCE}, raw vectors"  # neither centered nor scaled
+REGRESSIONS = (REFERENCE, *OTHERS, RAW, CHOSEN)
+METHODS = ("laplacenet", *REGRESSIONS, SPREADING)
 
 
 def pictures_of(name: str) -> tuple[list[np.ndarray], np.ndarray]:
@@ -131,17 +133,21 @@ def accuracies(found: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 
 def reference_labels(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
     """What scikit-learn's methods make of the same rows, centered and of length 1: a label for every row."""
-    is_given = given >= 0
-    basis = span_basis(X[is_given].astype(float))  # the solution lies in the span of the given rows
-    rows = X @ basis
-    found = {}
+    found = {name: regression_labels(X, given, C=C) for name, C in zip((REFERENCE, *OTHERS), CS, strict=True)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # LabelSpreading warns of rows without a labeled neighbor
-        for name, C in zip((REFERENCE, *OTHERS), CS, strict=True):
-            model = LogisticRegression(C=C, max_iter=1000)
-            found[name] = model.fit(rows[is_given], given[is_given]).predict(rows)
+        warnings.simplefilter("ignore")  # of rows without a labeled neighbor
         found[SPREADING] = LabelSpreading(kernel="knn", n_neighbors=10).fit(X, given).transduction_
     return found
+
+
+def regression_labels(X: np.ndarray, given: np.ndarray, *, C: float) -> np.ndarray:
+    is_given = given >= 0
+    rows = X @ span_basis(X[is_given].astype(float))  # the solution lies in the span of the given rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of too few iterations
+        model = LogisticRegression(C=C, max_iter=1000).fit(rows[is_given], given[is_given])
+    labels: np.ndarray = model.predict(rows)
+    return labels
 
 
 def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> dict[str, Any]:
@@ -154,6 +160,7 @@ def one_run(vectors: torch.Tensor, classes: np.ndarray, given: np.ndarray) -> di
         "laplacenet": found.guided.labels.numpy(),
         CHOSEN: found.guided.classifier.probabilities(vectors).argmax(dim=1).numpy(),
         **reference_labels(unit_rows(vectors - vectors.mean(dim=0)).numpy(), given),
+        RAW: regression_labels(vectors.numpy(), given, C=1.0),
     }
     judged = {name: accuracies(answers[name][is_hidden], classes[is_hidden]) for name in METHODS}
     accuracy = found.estimate.accuracy
@@ -217,6 +224,7 @@ def means(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             mean = {
                 f"{method}: {kind}": round(100 * float(np.mean([r[method][kind] for r in some])), 2)
                 for method in METHODS
+                if all(method in run for run in some)
                 for kind in ("accuracy", "class_mean")
             }
             found.append({"classes": shape, "draw": how, "labels_a_class": n_each, "n_seeds": len(some)} | mean)
@@ -249,7 +257,7 @@ def merged(record_set: str, shards: Path, vectors_folder: Path) -> dict[str, Any
 
 def best_reference(row: dict[str, Any], kind: str) -> float:
     """The best of scikit-learn's regressions and the one whose C we choose, by the hidden labels: in their favor."""
-    return max(row[f"{name}: {kind}"] for name in (REFERENCE, *OTHERS, CHOSEN))
+    return max(row[f"{name}: {kind}"] for name in REGRESSIONS if f"{name}: {kind}" in row)
 
 
 def mean_gain(rows: list[dict[str, Any]], kind: str) -> float:

@@ -6,6 +6,10 @@ from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor
 
+from laplacenet.graph import GraphConfig
+from laplacenet.graph.pseudo_labels import Graph
+from laplacenet.labeling.evidence import Evidence, ask, no_evidence, without_fold
+
 
 def clusters(
     n: int, n_classes: int, *, noise: float, seed: int = 0, shares: list[float] | None = None
@@ -48,3 +52,20 @@ def striped(n: int, n_classes: int, *, side: int = 16, seed: int = 0) -> tuple[n
     waves = np.sin(across + rng.uniform(0, 6, size=(n, 1, 1)))
     pixels = 128 + 70 * waves + 20 * rng.normal(size=waves.shape)
     return pixels.clip(0, 255).astype(np.uint8), truth
+
+
+def unseen_graph_evidence(
+    graph: Graph,
+    given: Int64[Tensor, " n"],
+    folds: Int64[Tensor, " n"],
+    config: GraphConfig,
+    *,
+    prior: str,
+    n_classes: int,
+) -> Evidence:
+    """For every row of a fold, the evidence with that fold's labels hidden; NaN for rows in no fold."""
+    unseen = no_evidence(len(given), n_classes)
+    for fold in range(int(folds.max()) + 1):
+        answer = ask(graph, without_fold(given, folds, fold), config, prior=prior, n_classes=n_classes)
+        unseen = unseen.to(folds == fold, answer.evidence)
+    return unseen

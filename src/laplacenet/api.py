@@ -205,7 +205,7 @@ def label(
     batch_size: int | None = None,
     prior: str | Sequence[float] = "shrunk",
     suspects: bool = True,
-    settings: Sequence[str] | None = None,
+    settings: Sequence[str] = (),
     seed: int = 0,
     strict: bool = False,
     overwrite: bool = False,
@@ -260,7 +260,7 @@ def label(
     shares = prior if isinstance(prior, str) else ",".join(map(str, prior))
     time = TimeConfig(limit_s, steps, suspects)
     asked = LabelingSettings(name=path.resolve().stem, seed=seed, prior=shares, collection=collection, time=time)
-    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *(settings or ())]
+    texts = [*setting_texts(model, flip=flip, batch_size=batch_size), *settings]
     folder_of = partial(new_folder, out, f"{asked.name}-labels", inputs=[path, *files, truth], overwrite=overwrite)
     return finish(sessions().start(asked, texts, folder_of, session))
 

@@ -94,7 +94,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: str, said: s
 
 
 FRESH = {
-    "train": "data --labels --split-key --model --method --preset --set --seed --out --overwrite --strict",
+    "train": "data --labels --split-key --model --pretrained --method --preset --set --seed --out --overwrite --strict",
     "label": "pictures --labels --merge-classes --out --test --features --weights --size --model --no-flip --steps"
     " --batch --prior --no-suspects --set --seed --strict --overwrite",
 }
@@ -107,9 +107,10 @@ OF_FRESH_RUNS = [(command, name) for command, names in FRESH.items() for name in
 
 @pytest.mark.parametrize(("command", "name"), OF_FRESH_RUNS)
 def test_a_setting_of_a_fresh_run_is_refused_by_name_beside_resume(shell: Shell, command: str, name: str) -> None:
-    (parameter,) = (one for one in parameters(command) if name in one.opts)
+    (parameter,) = (one for one in parameters(command) if name in (*one.opts, *one.secondary_opts))
     given = [] if parameter.param_type_name == "argument" else [name]
-    given += [] if getattr(parameter, "is_flag", False) else ["0"]  # a default counts too
+    value = {"--model": "mlp", "--preset": "digits"}.get(name, "0")  # a default counts too
+    given += [] if getattr(parameter, "is_flag", False) else [value]
     said = shell.fails(command, "--resume", "begun", *given)
     assert said == f"error: --resume takes all settings from its run folder; leave out {name}"
 
@@ -117,7 +118,7 @@ def test_a_setting_of_a_fresh_run_is_refused_by_name_beside_resume(shell: Shell,
 @pytest.mark.parametrize("command", FRESH)
 def test_every_option_either_goes_with_resume_or_is_refused(command: str) -> None:
     known = {*FRESH[command].split(), *BESIDE_RESUME[command].split()}
-    assert {one.opts[0] for one in parameters(command)} == known
+    assert {(one.secondary_opts or one.opts)[0] for one in parameters(command)} == known
 
 
 def test_what_is_no_setting_goes_with_resume(shell: Shell) -> None:

@@ -247,7 +247,7 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
     ("words", "said"),
     [
         ([], "Name a table or figure, or all"),
-        (["table-2"], "no experiment called 'table-2'"),
+        (["table-2"], "unknown table or figure 'table-2'"),
         (["table-3", "--column", "cifar100/1"], "has no column 'cifar100/1'"),
         (["table-3", "--row", "TM"], "has no row 'TM'; choose one of LaplaceNet, Supervised baseline"),
         (["table-3", "--splits", "a"], "give numbers such as 0, 0-4"),

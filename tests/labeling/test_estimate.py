@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from references_labeling import clusters, drawn_evenly, drawn_rows, some_given
+from references_labeling import clusters, drawn_evenly, drawn_rows, some_given, unseen_graph_evidence
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import Graph, connect, unit_rows
 from laplacenet.labeling.estimate import FEWEST, accuracy_on, estimate_accuracy
-from laplacenet.labeling.evidence import ask, stratified_folds, unseen_graph_evidence
+from laplacenet.labeling.evidence import ask, stratified_folds
 from laplacenet.labeling.result import Estimate
 
 CONFIG = GraphConfig(k=15)

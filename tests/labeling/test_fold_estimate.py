@@ -5,7 +5,7 @@ import torch
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from laplacenet.labeling.estimate import estimate_accuracy, estimate_by_folds, shares_to_count, widened, wilson
+from laplacenet.labeling.estimate import estimate_accuracy, estimate_by_folds, shares_to_count, widen, wilson
 
 SHARES = st.floats(0, 1)
 
@@ -13,7 +13,7 @@ SHARES = st.floats(0, 1)
 @for_all(share=SHARES, n=st.integers(1, 1000), n_folds=st.integers(2, 20), unjudged=SHARES)
 def test_an_interval_only_grows_and_holds_its_value(share: float, n: int, n_folds: int, unjudged: float) -> None:
     before = wilson(share, n)
-    after = widened(before, n_folds=n_folds, unjudged=unjudged)
+    after = widen(before, n_folds=n_folds, unjudged=unjudged)
     assert 0 <= after.low <= before.low
     assert before.high <= after.high + 1e-12 <= 1 + 2e-12
     assert after.low <= after.value + 1e-12 <= after.high + 2e-12
@@ -21,14 +21,14 @@ def test_an_interval_only_grows_and_holds_its_value(share: float, n: int, n_fold
 
 def test_with_many_folds_and_all_classes_judged_hardly_anything_is_left_open() -> None:
     before = wilson(0.8, 100)
-    after = widened(before, n_folds=1000, unjudged=0.0)
+    after = widen(before, n_folds=1000, unjudged=0.0)
     assert (after.low, after.value) == (before.low, before.value)
     assert after.high == pytest.approx(before.high, abs=1e-3)
 
 
 def test_half_of_the_labels_leave_room_for_an_error_smaller_by_the_square_root_of_two() -> None:
     before = wilson(0.6, 50)
-    after = widened(before, n_folds=2, unjudged=0.0)
+    after = widen(before, n_folds=2, unjudged=0.0)
     assert 1 - after.high == pytest.approx((1 - before.high) / 2**0.5)
 
 

@@ -1,23 +1,34 @@
 """A folder of pictures labeled through a pretrained network, from the command's options to its run folder."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from references_lite import use_small_lite
 from torch import nn
 
 from laplacenet import api
 from laplacenet.data.walking import find_pictures
+from laplacenet.graph.guided import RowTransform
 from laplacenet.labeling import choices
 from laplacenet.labeling.choices import describe
 from laplacenet.labeling.estimate import suspect_labels
-from laplacenet.labeling.feature_model import holds_feature_model, load_feature_model
-from laplacenet.labeling.features import label_features
+from laplacenet.labeling.feature_model import (
+    FeatureModel,
+    feature_network,
+    holds_feature_model,
+    load_feature_model,
+    save_feature_model,
+)
+from laplacenet.labeling.features import features_of, label_features, pixels_for_time
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
-from laplacenet.models.features import FeatureNetwork, installed_lite
+from laplacenet.models.features import FeatureNetwork, installed_lite, load_features
+from laplacenet.models.features.cache import cache_folder
+from laplacenet.models.features.embedding import embed_pictures
 from laplacenet.runtime import InputError
 
 COLORS = {"blue": (40, 60, 200), "green": (50, 190, 60), "red": (200, 40, 50)}
@@ -86,10 +97,7 @@ def test_new_pictures_are_predicted_and_the_whole_is_exported(photos: Path, tmp_
 def test_a_pretrained_trunk_and_its_head_run_as_one_onnx_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    from laplacenet.graph.guided import RowTransform
-    from laplacenet.labeling.feature_model import FeatureModel, feature_network, save_feature_model
     from laplacenet.models.export import export_model
-    from laplacenet.models.features import load_features
 
     features, rng = load_features("lite0", device=torch.device("cpu")), torch.Generator().manual_seed(0)
     weights, center = torch.randn(features.n_features, 3, generator=rng), torch.rand(features.n_features, generator=rng)
@@ -151,13 +159,13 @@ def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
     monkeypatch.setattr(choices, "SMALLEST_PHOTO", 1000)
     settings = LabelingSettings(collection=CollectionConfig(str(photos), features="auto"))
     found = choices.choose_features(settings, device=torch.device("cpu"))
-    assert found.settings.collection.features == "lite0"
+    assert (found.settings.collection.features, found.settings.beside) == ("lite0", "")
     assert "lite0 finds 100 %" in found.why[0]
     monkeypatch.setattr(choices, "own_pixels", lambda job: job.collection.rows.vectors)
     shares = [0.9, 0.5]
     monkeypatch.setattr(choices, "share_found", lambda *_: shares.pop())
     found = choices.choose_features(settings, device=torch.device("cpu"))
-    assert found.settings.collection.features == "scratch"
+    assert (found.settings.collection.features, found.settings.beside) == ("lite0", "scratch")
     assert "50 %" in found.why[0]
 
 
@@ -184,3 +192,35 @@ def test_embed_gives_vectors_with_their_paths(photos: Path, monkeypatch: pytest.
     found = api.embed(photos, features="tiny", device="cpu")
     assert found.rows.vectors.shape == (60, 12)
     assert found.class_names == ("blue", "green", "red")
+
+
+def test_fewer_pixels_are_seen_only_where_the_time_limit_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_lite(monkeypatch)
+    for row in range(80):
+        Image.fromarray(np.full((20, 20, 3), row, dtype=np.uint8)).save(tmp_path / f"{row}.png")
+    settings = LabelingSettings(collection=CollectionConfig(pictures=str(tmp_path), features="lite0"))
+    network = features_of(settings, torch.device("cpu"))
+    assert pixels_for_time(settings, network, left_s=1e9) == (None, "")
+    pixels, why = pixels_for_time(settings, network, left_s=1e-9)
+    assert pixels == 160
+    assert "more than --for allows" in why
+    smaller = replace(settings, collection=replace(settings.collection, pixels=pixels))
+    assert features_of(smaller, torch.device("cpu")).pixels == 160
+    embed_pictures(sorted(tmp_path.glob("*.png")), network, cache=cache_folder())
+    assert pixels_for_time(settings, network, left_s=1e-9) == (None, "")  # what is in the cache costs nothing
+
+
+def test_the_model_sees_later_pictures_at_as_many_pixels_as_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_lite(monkeypatch)
+    network = load_features("lite0")
+    transform = RowTransform(torch.zeros(network.n_features), is_rooted=False)
+    weights = torch.zeros(network.n_features, 2)
+    model = FeatureModel(
+        "lite0", None, network.fingerprint, transform, weights, torch.zeros(2), 1.0, ("a", "b"), pixels=160
+    )
+    save_feature_model(tmp_path, model)
+    assert load_feature_model(tmp_path).network(torch.device("cpu")).pixels == 160

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from references_labeling import clusters, drawn_rows, some_given
+from references_labeling import clusters, drawn_rows, some_given, unseen_graph_evidence
 from sklearn.datasets import load_digits
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import connect, unit_rows
 from laplacenet.labeling.estimate import fit_temperature, suspect_labels
-from laplacenet.labeling.evidence import stratified_folds, unseen_graph_evidence
+from laplacenet.labeling.evidence import stratified_folds
 
 CONFIG = GraphConfig(k=15)
 

@@ -11,12 +11,16 @@ from references_cli import Shell
 from references_lite import use_small_lite
 
 import laplacenet
+from laplacenet.graph import GraphConfig
 from laplacenet.labeling import beside, beside_run, choices, session
 from laplacenet.labeling.beside import BOTH, FROZEN, TRAINED, Candidate, choose, judging_folds
+from laplacenet.labeling.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.result import Calibration
 from laplacenet.labeling.settings import read_settings
+from laplacenet.models import Inference, build_model
 from laplacenet.models.saved import model_kind
 from laplacenet.runtime import RunFolder
+from laplacenet.training import LaplaceNet, LaplaceNetConfig, Problem, TrainConfig, VectorViews
 
 CLASSES = ("disk", "stripes")
 FEW_STEPS = ("--set", "train.batch_size=8", "--set", "train.labeled_batch_size=4", "--set", "model.pixels=32")
@@ -29,7 +33,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
     monkeypatch.setattr("laplacenet.labeling.stage_plan.LEAST_CAP", 6)
     monkeypatch.setattr("laplacenet.labeling.stage_plan.MOST_EPOCHS", 1)
-    monkeypatch.setattr("laplacenet.labeling.stage_plan.FEWEST_STEPS", 6)
+    monkeypatch.setattr(beside_run, "FEWEST_STEPS", 6)
     monkeypatch.setattr(beside, "MOST_VOTES", 1)
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:48, :48]
@@ -129,7 +133,7 @@ def test_the_labels_of_the_frozen_features_come_first_and_survive_an_interruptio
     assert model_kind(shell.folder / "run") is None
 
 
-@pytest.mark.parametrize("winner", [FROZEN, TRAINED, BOTH])
+@pytest.mark.parametrize("winner", [TRAINED, BOTH])
 def test_a_resumed_run_ends_like_the_unbroken_one(shell: Shell, monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
     let_win(monkeypatch, winner)
     label(shell, "unbroken")
@@ -242,3 +246,21 @@ def test_hidden_labels_have_no_part_in_what_judges_them(shell: Shell, monkeypatc
     for number, labels in enumerate(seen[:3]):
         assert bool((labels[folds == number] == -1).all())
         assert torch.equal(labels[folds != number], run.data.given[folds != number])
+
+
+def test_pseudo_labels_of_fine_tuning_come_from_both_networks() -> None:
+    """The trained network sees nothing yet; the frozen one tells the classes apart."""
+    rng = np.random.default_rng(0)
+    truth = torch.from_numpy(rng.integers(0, 2, 60))
+    frozen = torch.nn.functional.normalize(
+        torch.eye(2)[truth] + 0.1 * torch.from_numpy(rng.normal(size=(60, 2))), dim=1
+    )
+    given = torch.where(torch.arange(60) < 12, truth, -1)
+    problem = Problem(given, 2, VectorViews(), 0)
+    features = torch.from_numpy(rng.normal(size=(60, 4))).float()
+    method = JoinedLaplaceNet(problem, TrainConfig(), LaplaceNetConfig(), GraphConfig(k=5), frozen.float())
+    network = build_model("mlp", n_classes=2, in_channels=4)
+    found = method.label(Inference(network, lambda x: x), features)
+    assert float((found.labels == truth).float().mean()) > 0.9
+    alone = LaplaceNet(problem, TrainConfig(), LaplaceNetConfig(), GraphConfig(k=5))
+    assert float((alone.label(Inference(network, lambda x: x), features).labels == truth).float().mean()) < 0.8

@@ -60,3 +60,8 @@ def test_a_description_with_its_checksum_but_absurd_values_is_refused(
     write_sealed(tmp_path / "model.json", content | change)
     with pytest.raises(InputError, match=said):
         load_model(tmp_path)
+
+
+def test_a_run_without_a_model_says_that_it_is_not_finished(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no model yet \(it has no model.json\); finish the run first"):
+        load_model(tmp_path)

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as one:
+def chromium() -> Iterator[Browser]:
+    with browser() as one:
         yield one
 
 

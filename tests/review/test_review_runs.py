@@ -69,11 +69,14 @@ def test_every_command_works_on_the_run_of_a_review(shell, tmp_path, truth):
     assert {labels[name] for name in list(truth)[14:17]} == {truth[name] for name in list(truth)[14:17]}
     assert "file more.csv" in (tmp_path / "run" / ANSWERS).read_text()
     (tmp_path / "truth.csv").write_text("path,label\n" + "".join(f"{name},{color}\n" for name, color in truth.items()))
-    assert len(shell.succeeds("next", "run", "-n", "3").out.splitlines()) == 4
+    said = shell.succeeds("next", "run", "-n", "3")
+    assert (len(said.out.splitlines()), said.err) == (4, "")
     assert "accuracy" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
     assert shell.succeeds("predict", "run", "photos/photo_020.png").out.splitlines()[0].startswith("path,label")
     assert "report.html" in shell.succeeds("report", "run").out
     assert "agrees" in shell.succeeds("export", "run").out
+    answers_of(tmp_path, truth, 2)
+    assert "label --resume" in shell.succeeds("next", "run").err
 
 
 def test_a_review_that_has_written_no_labels_says_how_to_write_them(shell, tmp_path, truth):

@@ -1,5 +1,7 @@
 """A session: answers in, labels of all pictures and the next question out."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -86,6 +88,14 @@ def test_the_first_questions_meet_all_classes_without_any_label(session, truth):
 
 def test_a_fifth_of_the_questions_is_drawn_at_random(session, truth):
     assert play(session, truth, 25) == 5
+
+
+def test_a_grid_with_its_corrections_is_one_question(session, truth):
+    play(session, truth, 40, mode="grid")
+    state = session.state
+    n_grids = sum(entry.content.get("via") == "grid" for entry in session.journal.entries)
+    assert n_grids > 0
+    assert abs(5 * state.n_audits - (state.n_questions - state.n_corrections)) <= 5
 
 
 def test_the_model_does_not_see_what_is_kept_back(session, truth):
@@ -269,7 +279,7 @@ def test_a_class_with_pictures_is_not_removed(session):
     assert session.new_class("a", "bird") == 2, "the number of a removed class stays taken"
 
 
-def test_a_wrong_answer_amid_many_right_ones_is_a_suspect(session, truth):
+def test_a_wrong_answer_amid_many_right_ones_is_a_suspect(session, truth, tmp_path):
     for number, photo in enumerate(session.photos[:30]):
         give(session, number, truth[photo.name])
     wrong = next(k for k in range(30) if truth[session.photos[k].name] == "red")
@@ -280,6 +290,8 @@ def test_a_wrong_answer_amid_many_right_ones_is_a_suspect(session, truth):
     tiles = views.class_tiles(session, label, order="suspects", offset=0)["pictures"]
     others = next(tile["others"] for tile in tiles if tile["number"] == wrong)
     assert session.state.classes[others] == "red"
+    write_outputs(session, tmp_path / "run", title="photos", started_at=0.0)
+    assert not re.search(r"nan\s*%", (tmp_path / "run" / "report.html").read_text())
 
 
 def test_deleted_and_changed_photos_are_marked(session, photos):

@@ -73,12 +73,15 @@ Steps = Annotated[
 ]
 BatchSize = Annotated[int | None, typer.Option("--batch", help="Pictures per training step.")]
 Prior = Annotated[
-    str, typer.Option(metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are expected to be.")
+    str | None,
+    typer.Option(
+        metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are expected to be.  [default: shrunk]"
+    ),
 ]
 Suspects = Annotated[
     bool, typer.Option("--suspects/--no-suspects", help="Look for wrong labels among those given with pictures.")
 ]
-Seed = Annotated[int, typer.Option(help="The random seed.")]
+Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the labeling in this run folder.")]
 
@@ -97,10 +100,10 @@ def label(
     flip: Flip = True,
     steps: Steps = None,
     batch_size: BatchSize = None,
-    prior: Prior = "shrunk",
+    prior: Prior = None,
     suspects: Suspects = True,
     settings: Settings = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     strict: Strict = False,
     overwrite: Overwrite = False,
     resume: Resume = None,
@@ -133,11 +136,12 @@ def is_review(run: Path) -> bool:
 
 
 def label_and_say(asked: dict[str, Any]) -> None:
-    """`asked` are arguments of `laplacenet.label`, which does the work."""
+    """`asked` are arguments of `laplacenet.label`, which does the work; None stands for its default."""
     from laplacenet import api
 
     try:
-        run = api.label(**asked, progress=terminal_progress)
+        given = {name: value for name, value in asked.items() if value is not None}
+        run = api.label(**given, progress=terminal_progress)
     except api.Interrupted as error:
         end(error.run, exit_code=error.exit_code)
     else:

@@ -1,21 +1,18 @@
 """Options that several commands share, and what is checked of them before torch is imported."""
 
 import inspect
+import json
 import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.models import ArgumentInfo
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Options = TypeVar("Options", bound="DataclassInstance")
+Options = TypeVar("Options")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 # These names are known before torch is; the tests compare them with those that the rooms below know.
@@ -51,8 +48,8 @@ def existing_run(given: Path | None) -> Path | None:
 
 def written_run(given: Path) -> Path:
     """A callback: a run folder whose files are read; those of a review may be older than its answers."""
-    from laplacenet.runtime import InputError
-    from laplacenet.runtime.run_folder import ANSWERS
+    from laplacenet.runtime import InputError, RunFolder
+    from laplacenet.runtime.run_folder import ANSWERS, ENTRIES, PROVENANCE
 
     existing_run(given)
     answers, labels = given / ANSWERS, given / "labeling.json"
@@ -61,9 +58,21 @@ def written_run(given: Path) -> Path:
     command = f"laplacenet label --resume {shlex.quote(str(given))}"
     if not labels.is_file():
         raise InputError(f"{given}: a review whose labels were not written yet; write them with: {command}")
-    if answers.stat().st_mtime_ns > labels.stat().st_mtime_ns:
+    n_read = RunFolder(given).read_sealed(PROVENANCE).get(ENTRIES, 0)
+    if isinstance(n_read, int) and last_entry(answers) > n_read:
         typer.echo(f"warning: {given} has newer answers than labels; write the labels anew with: {command}", err=True)
     return given
+
+
+def last_entry(answers: Path) -> int:
+    """The number of the last answer of a review, 0 where it cannot be told."""
+    from laplacenet.runtime import read_whole
+
+    *whole, _ = read_whole(answers).split(b"\n")
+    try:
+        return int(json.loads(whole[-1])["n"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return 0
 
 
 def data_or_path(given: str | None) -> str | None:
@@ -155,22 +164,22 @@ CheckpointEvery = Annotated[
 ]
 
 
-def options_as(kind: type[Options], asked: dict[str, Any]) -> Options:
+def options_as(kind: Callable[..., Options], asked: dict[str, Any]) -> Options:
     """A command's arguments as a dataclass whose fields have their names; `asked` are the command's locals."""
-    return kind(**{field.name: asked[field.name] for field in fields(kind)})
+    return kind(**{name: asked[name] for name in inspect.signature(kind).parameters})
 
 
 def typed_options(command: Callable[..., None], asked: dict[str, Any]) -> dict[str, str]:
     """Arguments that differ from their defaults: their names, and how the command line writes them."""
     parameters = inspect.signature(command).parameters
     return {
-        name: written(name, parameter.annotation)
+        name: option_name(name, parameter.annotation)
         for name, parameter in parameters.items()
         if asked[name] != parameter.default
     }
 
 
-def written(name: str, annotation: Any) -> str:
+def option_name(name: str, annotation: Any) -> str:
     """`--no-flip` for an argument `flip` that was declared as `--flip/--no-flip`."""
     (info,) = annotation.__metadata__
     if isinstance(info, ArgumentInfo):

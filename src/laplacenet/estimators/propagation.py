@@ -40,7 +40,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         by cross-validation, and the probabilities are calibrated.
     mu : float or "auto", default="auto"
         How much the scores hold on to what is spread; the smaller, the farther it travels. "auto": 0.01, or 0.18 with
-        `base="logistic"`.
+        `base="logistic"` and up to two labels a class, and more for more labels, whose classifier deserves more trust.
     tol : float, default=1e-4
         Relative residual at which conjugate gradients stop.
     max_iter : int, default=100
@@ -171,7 +171,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         land = landscape(torch.tensor(X, device=device), config)
         found = label_landscape(land, torch.from_numpy(numbers), n_classes=n_classes, config=config)
         self._directions = land.X.float().cpu().numpy()
-        self._classifier = found.classifier
+        self._classifier, self._gamma = found.classifier, found.gamma
         self.class_prior_ = found.prior.double().cpu().numpy()
         self.unreachable_ = np.zeros(len(X), dtype=bool)
         self.n_iter_ = found.n_iterations
@@ -213,7 +213,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         means = neighbor_means(queries, points, distributions, k=config.k, otherwise=prior)
         if classifier is not None:  # as the energy weighs a point's own opinion against its neighbors'
             own = classifier.probabilities(torch.tensor(X, device=device)).double()
-            means = config.gamma * means + (1 - config.gamma) * own
+            means = self._gamma * means + (1 - self._gamma) * own
         return means.cpu().numpy()
 
     def _graph_config(self, weights: tuple[float, ...] | None) -> GraphConfig:

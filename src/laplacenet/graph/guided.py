@@ -85,6 +85,7 @@ class GuidedLabels:
     temperature: float
     prior: Float[Tensor, " C"]
     C: float
+    gamma: float
     classifier: "Classifier"
     n_iterations: int
     is_converged: bool
@@ -183,6 +184,7 @@ def label_landscape(
         temperature=temperature,
         prior=answer.prior,
         C=guide.C,
+        gamma=1 / (1 + guide.mu),
         classifier=guide.classifier(answer.model),
         n_iterations=answer.n_iterations,
         is_converged=answer.is_converged,
@@ -271,7 +273,7 @@ class Guide:
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
         is_labeled = seen >= 0
         P = torch.where(is_labeled[:, None], one_hot(seen, self.n_classes).to(P.dtype), P)
-        diffused = self._diffuse(P, 1 / (1 + self._mu()))
+        diffused = self._diffuse(P, 1 / (1 + self.mu))
         F, is_converged = diffused.F, diffused.is_converged
         if self.hears_graph:
             F, is_converged = self._with_graph_alone(F, P, seen, is_converged)
@@ -282,7 +284,8 @@ class Guide:
         n_iterations = diffused.n_iterations
         return _Answer(scores, torch.from_numpy(prior).to(scores), model, n_iterations, is_converged)
 
-    def _mu(self) -> float:
+    @property
+    def mu(self) -> float:
         """The more labels a class has, the more the classifier is worth beside the neighbors."""
         n_each = len(self.classes) / int((self.counts > 0).sum())
         growth: float = max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)

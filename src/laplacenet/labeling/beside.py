@@ -5,8 +5,9 @@ trained network and both together find of the hidden labels decides who labels t
 learns from all labels. Until then, and wherever nothing is better, the labels of the frozen features stand.
 """
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int64
@@ -16,13 +17,13 @@ from laplacenet.graph import GraphConfig
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
 from laplacenet.labeling.estimate import calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence, stratified_folds, without_fold
-from laplacenet.labeling.features import ESTIMATED, FeatureLabels, suspect_ratio
+from laplacenet.labeling.features import FeatureLabels, suspect_ratio
 from laplacenet.labeling.label_pass import LabelPass, vote
 from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate
-from laplacenet.labeling.settings import PRETRAINED, LabelingSettings
-from laplacenet.labeling.stage_plan import FINAL, VOTE, StagePlan, kind_of, number_of
+from laplacenet.labeling.settings import ESTIMATED, PRETRAINED, LabelingSettings
+from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, PASSES_PER_STAGE, VOTE, StagePlan, kind_of, number_of
 from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
 from laplacenet.training import TrainConfig
 
@@ -55,13 +56,28 @@ class FoldPlan(StagePlan):
         return without_fold(given, self.folds, number_of(name)) if kind_of(name) == FOLD else given
 
     def begins_with(self, name: str) -> str | None:
-        return None
+        """The last network goes on from the first: what judges the labels hidden from that one is its fold alone."""
+        return self.fold_names[0] if name == FINAL else None
 
     def stage(self, name: str, *, seconds: float | None, step_s: float | None) -> Stage:
-        for begun in (planned_config(self.context, other) for other in (name, *self.names)):
-            if begun is not None:
-                return Stage(name, self.seen(name), TrainConfig(**begun))
-        return super().stage(name, seconds=seconds, step_s=step_s)
+        """All take as many steps, whatever the time says by then: those of the first that was begun."""
+        begins_with, own = self.begins_with(name), planned_config(self.context, name)
+        if own is not None:
+            return Stage(name, self.seen(name), TrainConfig(**own), begins_with)
+        config = self.begun_config or self.context.job.settings.train
+        if begins_with is not None:
+            config = replace(config, lr=config.lr * FINAL_LR)
+        return Stage(name, self.seen(name), config, begins_with)
+
+    @property
+    def begun_config(self) -> TrainConfig | None:
+        found = (planned_config(self.context, name) for name in self.fold_names)
+        return next((TrainConfig(**config) for config in found if config is not None), None)
+
+    def steps_within(self, seconds: float, *, step_s: float, pass_s: float) -> int:
+        """Of each stage, if all of them are to fit into this time; what labels all rows twice a stage is taken off."""
+        training_s = seconds / len(self.names) - PASSES_PER_STAGE * pass_s
+        return min(max(0, int(training_s / step_s)), self.most_steps)
 
 
 def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n"] | None:
@@ -72,9 +88,13 @@ def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n
 
 
 class StagesBeside(PictureStages):
-    """The folds one after another, then the network that learns from all labels, if `is_wanted` says so by then."""
+    """The folds one after another, then the network that learns from all labels, if `is_wanted` says so by then.
+
+    A stage takes all of its steps, in one session or several: the folds would not be comparable otherwise.
+    """
 
     plan: FoldPlan
+    vote_s = float("inf")  # what one more network would take
 
     def epochs_while(self, is_wanted: Callable[[], str]) -> Iterator[StageEpoch]:
         """`is_wanted` is asked when the folds are done: whether, and for what, a network with all labels is needed."""
@@ -89,6 +109,9 @@ class StagesBeside(PictureStages):
             yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", 1.0)
             if self.is_out_of_time or self.context.monitor.should_stop:
                 return
+
+    def _has_time_for_a_vote(self) -> bool:
+        return self.ends_at is not None and self.ends_at - time.monotonic() > self.vote_s
 
     def found(self, name: str) -> LabelPass | None:
         return finished_pass(self.context, name)
@@ -207,8 +230,9 @@ class Contest:
         return FROZEN if candidates is None else choose(candidates[0], candidates[1:]).name
 
     def last_passes(self) -> list[LabelPass]:
-        """Of the networks that learned from all labels, the first of them first."""
-        found = [self.stages.found(name) for name in (FINAL, *self.stages.votes)]
+        """Of the last network first, then of all others that vote beside it."""
+        names = (FINAL, *self.stages.votes, *self.stages.plan.fold_names)
+        found = [self.stages.found(name) for name in names]
         return [one for one in found if one is not None]
 
 
@@ -220,17 +244,20 @@ class Verdict:
     findings: Findings
     estimate: Estimate
     prior: tuple[float, ...]
-    joined: tuple[Landscape, GuidedLabels] | None
+    joined: Landscape | None
 
 
 def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
     passes, job = contest.last_passes(), contest.context.job
     if candidate.name == BOTH:
-        land = contest.joined(passes[0])
-        guided = contest.guided(land, job.given)
-        evidence, features, shares = score_evidence(guided.scores.float().cpu()), land.X, guided.prior.float().cpu()
+        lands = [contest.joined(one) for one in passes]
+        answers = [contest.guided(land, job.given) for land in lands]
+        scores, shares = (
+            torch.stack([getattr(answer, name).float().cpu() for answer in answers]).mean(dim=0)
+            for name in ("scores", "prior")
+        )
         finders = torch.full((len(job.given),), SOURCES.index("graph"), dtype=torch.uint8)
-        joined = (land, guided)
+        evidence, features, joined = score_evidence(scores), lands[0].X, lands[0]
     else:
         voted = vote(passes)
         evidence, finders, features, shares, joined = voted.evidence, voted.finders, voted.features, voted.prior, None

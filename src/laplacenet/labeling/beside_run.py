@@ -31,7 +31,16 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.joined_model import JoinedModel, save_joined_model
 from laplacenet.labeling.outcome import labeling_of, map_positions
 from laplacenet.labeling.result import Labeling, save_labeling, write_labels
-from laplacenet.labeling.stage_plan import FINAL, measure_threads, number_of, reporting_s, threads_to_try, with_settings
+from laplacenet.labeling.stage_plan import (
+    FEWEST_STEPS,
+    FINAL,
+    PASSES_PER_STAGE,
+    measure_threads,
+    number_of,
+    reporting_s,
+    threads_to_try,
+    with_settings,
+)
 from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
 from laplacenet.models import Inference, Network, save_model
 from laplacenet.models.features import FeatureNetwork
@@ -55,19 +64,20 @@ class BesideRun:
     def __init__(self, frozen: FrozenRun, context: LabelingContext, folds: Int64[Tensor, " n"]) -> None:
         self.frozen = frozen
         settings, limit_s = context.job.settings, context.job.settings.time.limit_s
-        self.ends_at = None if limit_s is None else context.started_at + limit_s
-        reserved_s = 0.0 if limit_s is None else reporting_s(len(context.rows), limit_s)
-        trains_until = None if self.ends_at is None else self.ends_at - reserved_s
-        step_s = None
-        if limit_s is not None:
-            numbers = [settings.threads] if settings.threads else threads_to_try(context)
-            threads, step_s, _ = measure_threads(context, numbers)
-            context = with_settings(context, replace(settings, threads=threads))
-        self.context = context
+        assert limit_s is not None
+        self.ends_at = context.started_at + limit_s
+        trains_until = self.ends_at - reporting_s(len(context.rows), limit_s)
+        numbers = [settings.threads] if settings.threads else threads_to_try(context)
+        threads, step_s, pass_s = measure_threads(context, numbers)
         plan = FoldPlan(context, folds)
-        self.stages = StagesBeside(context, step_s=step_s, ends_at=trains_until, plan=plan)
+        steps = plan.steps_within(trains_until - time.monotonic(), step_s=step_s, pass_s=pass_s)
+        train = plan.begun_config or replace(settings.train, steps=max(1, steps))
+        self.is_worthwhile = train.steps >= FEWEST_STEPS
+        self.context = with_settings(context, replace(settings, threads=threads, train=train))
+        self.stages = StagesBeside(self.context, step_s=None, ends_at=trains_until, plan=FoldPlan(self.context, folds))
+        self.stages.vote_s = train.steps * step_s + PASSES_PER_STAGE * pass_s
         can_join = frozen.network.module is not None
-        self.contest = Contest(context, self.stages, frozen.labels, frozen.job.settings.graph, can_join=can_join)
+        self.contest = Contest(self.context, self.stages, frozen.labels, frozen.job.settings.graph, can_join=can_join)
         self._candidates: list[Candidate] | None = None
 
     def epochs(self) -> Iterator[StageEpoch]:
@@ -146,13 +156,15 @@ class BesideRun:
 
     def _joined_model(self, verdict: Verdict, network: Network) -> JoinedModel:
         assert verdict.joined is not None
-        land, guided = verdict.joined
+        land = verdict.joined
         job, features = self.frozen.job, self.frozen.network
         scores = verdict.findings.evidence.at(verdict.findings.temperature).to(land.X)
-        weights, offsets, temperature = fit_head(land.X, guided.labels, scores, seed=job.settings.seed)
+        labels = torch.where(job.given >= 0, job.given, scores.argmax(dim=1).cpu()).to(land.X.device)
+        weights, offsets, temperature = fit_head(land.X, labels, scores, seed=job.settings.seed)
         head = FeatureModel(
             features=features.name,
             weights_file=job.settings.collection.weights,
+            pixels=job.settings.collection.pixels,
             fingerprint=features.fingerprint,
             transform=on_cpu(land.transform),
             weights=weights,

@@ -73,7 +73,7 @@ def choose_features(
     except TimeLimitError:
         why = f"The pictures are no photographs ({looks}), and there is no time to judge {best}: a network is trained."
         return with_features(settings, SCRATCH, why)
-    return judged_choice(chosen, job, str(looks), device=device)
+    return choose_by_labels(chosen, job, str(looks), device=device)
 
 
 def with_features(settings: LabelingSettings, features: str, *why: str) -> FeatureChoice:
@@ -119,7 +119,7 @@ def n_colors(picture: UInt8[np.ndarray, "h w 3"]) -> int:
     return len(np.unique(levels @ np.array([1, 64, 4096])))
 
 
-def judged_choice(settings: LabelingSettings, job: Job, looks: str, *, device: torch.device) -> FeatureChoice:
+def choose_by_labels(settings: LabelingSettings, job: Job, looks: str, *, device: torch.device) -> FeatureChoice:
     """By the share of hidden labels that is found again; pixels win only if they find more."""
     rows, best = job.collection.rows, settings.collection.features
     assert isinstance(rows, VectorSet)
@@ -176,7 +176,7 @@ SAID_OF_PRIORS = {
 }
 
 
-def chosen_prior(prior: str) -> str:
+def prior_sentence(prior: str) -> str:
     return SAID_OF_PRIORS.get(prior, "Classes are expected to have the shares that were given.")
 
 
@@ -226,7 +226,7 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
         if settings.beside == PRETRAINED:
             model, train, method = fine_tuned_network(settings.collection.features, device)
         else:
-            model, train, method = chosen_network(side or LEAST_FOR_PATCHES, len(rows), device)
+            model, train, method = choose_network(side or LEAST_FOR_PATCHES, len(rows), device)
         settings = replace(settings, model=model, train=train, method=method)
     settings = override(settings, texts, fixed=FIXED)
     class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
@@ -243,7 +243,7 @@ def neighbors_for(n: int, n_classes: int) -> int:
     return min(LARGEST_K, max(SMALLEST_K, n // (ROWS_PER_NEIGHBOR * n_classes)))
 
 
-def chosen_network(side: int, n_rows: int, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
+def choose_network(side: int, n_rows: int, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
     """By accuracy in a given time, on pictures other than those that are reported on."""
     train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, lr=0.1)
     if side < LEAST_FOR_PATCHES:
@@ -276,7 +276,7 @@ def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
     time = "" if step_s is None else f", for a step takes {1000 * step_s:.0f} ms here"
     steps = f"{train.steps} steps until the estimate{time}."
     suspects = () if settings.time.suspects else ("Wrong labels among those given are not looked for.",)
-    return (size, network, batch, steps, chosen_prior(settings.prior), *suspects)
+    return (size, network, batch, steps, prior_sentence(settings.prior), *suspects)
 
 
 WHY_NETWORK = {

@@ -189,7 +189,7 @@ def estimate_by_folds(
     ways = [estimate_accuracy(unseen, given, one, method=method, class_names=class_names) for one in shares]
     is_judged = torch.tensor([entry.n > 0 for entry in ways[0].classes])
     intervals = [
-        widened(way.accuracy, n_folds=n_folds, unjudged=float(one[~is_judged].sum() / one.sum()))
+        widen(way.accuracy, n_folds=n_folds, unjudged=float(one[~is_judged].sum() / one.sum()))
         for way, one in zip(ways, shares, strict=True)
         if way.accuracy is not None
     ]
@@ -210,7 +210,7 @@ def shares_to_count(given: Int64[Tensor, " n"], estimated: Float[Tensor, " C"]) 
     return (drawn, estimated) if too_even(counts[counts > 0].numpy()) else (drawn,)
 
 
-def widened(accuracy: Interval, *, n_folds: int, unjudged: float) -> Interval:
+def widen(accuracy: Interval, *, n_folds: int, unjudged: float) -> Interval:
     """By what the folds' smaller number of labels and the unjudged share of the rows leave open."""
     remaining_error = (1 - accuracy.high) * (1 - 1 / n_folds) ** FASTEST
     return Interval(

@@ -121,20 +121,3 @@ def ask(graph: Graph, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: 
     scores = found.scores.cpu()
     masses = class_masses(scores, seen >= 0)
     return Answer(scores, masses, shares, found.unreachable.cpu(), found.is_converged)
-
-
-def unseen_graph_evidence(
-    graph: Graph,
-    given: Int64[Tensor, " n"],
-    folds: Int64[Tensor, " n"],
-    config: GraphConfig,
-    *,
-    prior: str,
-    n_classes: int,
-) -> Evidence:
-    """For every row of a fold, the evidence with that fold's labels hidden; NaN for rows in no fold."""
-    unseen = no_evidence(len(given), n_classes)
-    for fold in range(int(folds.max()) + 1):
-        answer = ask(graph, without_fold(given, folds, fold), config, prior=prior, n_classes=n_classes)
-        unseen = unseen.to(folds == fold, answer.evidence)
-    return unseen

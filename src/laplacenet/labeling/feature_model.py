@@ -5,7 +5,7 @@ has learned goes along. The network that made the vectors is not copied: its nam
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +41,7 @@ BLOCK = 512  # pictures between two lines of output
 class FeatureModel:
     """Vectors of the network `features` → transformed rows → logits → probabilities at `temperature`.
 
-    `features` is None where the vectors are the user's own.
+    `features` is None where the vectors are the user's own; `pixels` where the network saw pictures at its own size.
     """
 
     features: str | None
@@ -52,6 +52,7 @@ class FeatureModel:
     offsets: Float[Tensor, " C"]
     temperature: float
     class_names: tuple[str, ...]
+    pixels: int | None = None
 
     def __post_init__(self) -> None:
         (d, n_classes), names = self.weights.shape, self.class_names
@@ -74,7 +75,7 @@ class FeatureModel:
         found = load_features(self.features, weights=weights, device=device)
         if found.fingerprint != self.fingerprint:
             raise InputError(f"{self.features}: not the network that this run was made with (its weights differ)")
-        return found
+        return found if self.pixels is None else replace(found, pixels=self.pixels)
 
 
 def fit_head(
@@ -101,6 +102,7 @@ def save_feature_model(folder: Path, model: FeatureModel) -> None:
         "features": model.features,
         "weights_file": model.weights_file,
         "fingerprint": model.fingerprint,
+        "pixels": model.pixels,
         "is_rooted": model.transform.is_rooted,
         "class_names": model.class_names,
         "temperature": model.temperature,
@@ -125,6 +127,7 @@ def load_feature_model(folder: Path) -> FeatureModel:
             offsets=tensors["offsets"],
             temperature=float(found["temperature"]),
             class_names=tuple(str(name) for name in found["class_names"]),
+            pixels=None if found.get("pixels") is None else int(found["pixels"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{folder / DESCRIPTION}: not the description of a head over features ({error})") from error

@@ -13,7 +13,7 @@ from laplacenet.data.collection import ReadingOptions
 from laplacenet.data.judges import labels_own_rows, renumbered
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
-from laplacenet.data.walking import PictureFile
+from laplacenet.data.walking import PictureFile, find_pictures
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, RowTransform, label_landscape, landscape
 from laplacenet.labeling.estimate import FEW, calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence
@@ -21,16 +21,20 @@ from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_featu
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.outcome import LARGEST_SIDE, Findings, labeling_of, map_positions, save_gallery, shown_rows
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate, Labeling, Summary, save_labeling, write_labels
-from laplacenet.labeling.settings import LabelingSettings
+from laplacenet.labeling.settings import ESTIMATED, LabelingSettings
 from laplacenet.models.features import FeatureNetwork, load_features
-from laplacenet.models.features.cache import cache_folder
+from laplacenet.models.features.cache import VectorCache, cache_folder, picture_key
+from laplacenet.models.features.embedding import embed_pictures
 from laplacenet.models.features.folder import FolderReading, embed_folder
+from laplacenet.models.features.lite import VARIANTS
 from laplacenet.runtime import InputError, Monitor, RunFolder, TimeLimitError
 
+FEWER_PIXELS = 160  # half the time of 224; 0.2 to 0.4 points less on CIFAR-100
+EMBEDDING_SHARE = 0.8  # of the time left, for which the network's own pixels are kept
+TRIED_PER_THREAD = 8  # pictures, to see how long one takes
 N_FOLDS, N_FOLDS_OF_MANY = 10, 5
 MANY = 50_000  # pictures beyond which a fold takes seconds
 SUSPECT_RATIO = 150.0  # how much likelier another of ten classes must be: then 1 correct label in 100 is suspected
-ESTIMATED = "shrunk"  # the prior that is told from given labels; here the found ones say their part too
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +206,7 @@ def feature_model(job: Job, found: FeatureLabels, network: FeatureNetwork | None
     return FeatureModel(
         features=None if network is None else network.name,
         weights_file=job.settings.collection.weights,
+        pixels=job.settings.collection.pixels,
         fingerprint=None if network is None else network.fingerprint,
         transform=RowTransform(transform.center.float().cpu(), transform.is_rooted),
         weights=weights,
@@ -277,7 +282,37 @@ def calibration_notes(found: FeatureLabels) -> list[str]:
 
 def features_of(settings: LabelingSettings, device: torch.device) -> FeatureNetwork:
     """The network that a run's settings name."""
-    weights = settings.collection.weights
-    return load_features(
-        settings.collection.features, weights=None if weights is None else Path(weights), device=device
+    config = settings.collection
+    weights = None if config.weights is None else Path(config.weights)
+    network = load_features(config.features, weights=weights, device=device)
+    return network if config.pixels is None else replace(network, pixels=config.pixels)
+
+
+def pixels_for_time(settings: LabelingSettings, network: FeatureNetwork, *, left_s: float) -> tuple[int | None, str]:
+    """Fewer pixels where the time left would not be enough for the network's own, and why; None and "" where it is.
+
+    Judged by a few pictures that are embedded for it and go into the cache.
+    """
+    if network.name not in VARIANTS or network.device.type != "cpu" or network.pixels <= FEWER_PIXELS:
+        return None, ""
+    config = settings.collection
+    leave_out = None if config.test is None else Path(config.test)
+    files, _ = find_pictures(Path(config.pictures).expanduser(), leave_out=leave_out)
+    paths = [file.path for file in files]
+    known = VectorCache(cache_folder(), network).find([picture_key(path) for path in paths])
+    missing = [path for place, path in enumerate(paths) if place not in known]
+    n_tried = TRIED_PER_THREAD * torch.get_num_threads()
+    if len(missing) <= 2 * n_tried:
+        return None, ""
+    warm_up, tried = missing[: n_tried // 2], missing[n_tried // 2 : 3 * n_tried // 2]
+    embed_pictures(warm_up, network, cache=cache_folder())
+    started_at = time.monotonic()
+    embed_pictures(tried, network, cache=cache_folder())
+    expected_s = (time.monotonic() - started_at) / len(tried) * len(missing)
+    if expected_s <= EMBEDDING_SHARE * left_s:
+        return None, ""
+    return FEWER_PIXELS, (
+        f"At its own {network.pixels} pixels {network.name} would take about {expected_s:.0f} s, more than --for"
+        f" allows: it sees the pictures at {FEWER_PIXELS} pixels, which takes half the time or less and costs about"
+        " half a point of accuracy."
     )

@@ -161,7 +161,7 @@ def input_changes(recorded: Any, job: Job, *, source: str) -> str | None:
         "changed": [name for name in both if then[name].pixels != there[name].pixels],
         "with another label": [name for name in both if then[name].label != there[name].label],
     }
-    said = [f"{len(names)} {how}: {listed(names)}" for how, names in changes.items() if names]
+    said = [f"{len(names)} {how}: {some_of(names)}" for how, names in changes.items() if names]
     return "; ".join(said) or "classes in another order"
 
 
@@ -169,7 +169,7 @@ def names_of(record: InputRecord) -> list[str]:
     return [file.name for file in record.files]
 
 
-def listed(names: list[str]) -> str:
+def some_of(names: list[str]) -> str:
     return ", ".join(map(in_one_line, names[:N_SHOWN])) + (", …" if len(names) > N_SHOWN else "")
 
 

@@ -82,6 +82,7 @@ def save_joined_model(folder: Path, model: JoinedModel) -> None:
         "kind": KIND,
         "features": head.features,
         "weights_file": head.weights_file,
+        "pixels": head.pixels,
         "fingerprint": head.fingerprint,
         "class_names": head.class_names,
         "temperature": head.temperature,
@@ -118,6 +119,7 @@ def joined_head(found: dict[str, Any], tensors: dict[str, Tensor]) -> FeatureMod
     return FeatureModel(
         features=str(found["features"]),
         weights_file=None if found["weights_file"] is None else str(found["weights_file"]),
+        pixels=None if found.get("pixels") is None else int(found["pixels"]),
         fingerprint=str(found["fingerprint"]),
         transform=RowTransform(tensors["center"], is_rooted=False),  # of rows that have been centered before
         weights=tensors["weights"],

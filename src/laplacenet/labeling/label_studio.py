@@ -32,7 +32,7 @@ def _task(labeling: Labeling, row: int, guess: int, why: str, *, prefix: str) ->
         "type": "choices",
         "from_name": LABEL,
         "to_name": IMAGE,
-        "value": {"choices": [offered(labeling.summary.class_names[guess])]},
+        "value": {"choices": [xml_text(labeling.summary.class_names[guess])]},
     }
     scores = labeling.unseen_scores if labeling.is_given[row] else labeling.scores
     return {
@@ -49,11 +49,11 @@ def _task(labeling: Labeling, row: int, guess: int, why: str, *, prefix: str) ->
 
 def labeling_config(class_names: Sequence[str]) -> str:
     """The labeling interface in which the tasks' predictions have their place."""
-    choices = "".join(f"    <Choice value={quoteattr(offered(name))}/>\n" for name in class_names)
+    choices = "".join(f"    <Choice value={quoteattr(xml_text(name))}/>\n" for name in class_names)
     head = f'  <Choices name="{LABEL}" toName="{IMAGE}" choice="single" showInline="true">\n'
     return f'<View>\n  <Image name="{IMAGE}" value="${IMAGE}"/>\n{head}{choices}  </Choices>\n</View>\n'
 
 
-def offered(name: str) -> str:
+def xml_text(name: str) -> str:
     """A class's name as XML can hold it."""
     return NOT_IN_XML.sub("\ufffd", name)

@@ -1,4 +1,4 @@
-"""A labeling of pictures, from its rows to its run folder, in one sitting or several."""
+"""A labeling of pictures, from its rows to its run folder, in one session or several."""
 
 import time
 from collections.abc import Iterator
@@ -139,16 +139,16 @@ class PictureRun:
         if found is None:
             return
         network, latest = found
-        told = picture_findings(passes, latest, job.given, class_names=job.class_names)
+        result = picture_findings(passes, latest, job.given, class_names=job.class_names)
         features = latest.features
         positions = (
             map_positions(features, seed=job.settings.seed) if is_complete else principal_components(features, 2)[:, :2]
         )
-        summary = self._summary(told, is_complete=is_complete)
-        labeling = labeling_of(told.findings, summary, positions, names=job.collection.names, given=job.given)
-        estimate = job.tested(told.estimate, labeling.labels, self._predicted(network))
+        summary = self._summary(result, is_complete=is_complete)
+        labeling = labeling_of(result.findings, summary, positions, names=job.collection.names, given=job.given)
+        estimate = job.tested(result.estimate, labeling.labels, self._predicted(network))
         summary = replace(summary, estimate=estimate, elapsed_s=self._elapsed_s())
-        save_model(self.context.folder.path, network, self.context.description(told.network_temperature))
+        save_model(self.context.folder.path, network, self.context.description(result.network_temperature))
         write_outcome(self.context.folder, replace(labeling, summary=summary), job)
 
     def _last_network(self, latest: tuple[str, LabelPass] | None) -> tuple[Network, LabelPass] | None:

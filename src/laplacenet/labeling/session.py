@@ -27,6 +27,7 @@ from laplacenet.labeling.features import (
     feature_choices,
     features_of,
     labels_of,
+    pixels_for_time,
     read_feature_job,
     write_feature_labels,
 )
@@ -34,7 +35,7 @@ from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, requ
 from laplacenet.labeling.picture_run import picture_run, require_trainable
 from laplacenet.labeling.pictures import StageProgress
 from laplacenet.labeling.result import load_labeling, save_labeling
-from laplacenet.labeling.settings import SCRATCH, LabelingSettings, read_settings
+from laplacenet.labeling.settings import PRETRAINED, SCRATCH, LabelingSettings, read_settings
 from laplacenet.labeling.stage_plan import FINAL, plan_steps, use_threads
 from laplacenet.labeling.stages import PASS, STAGES, LabelingContext, StageEpoch
 from laplacenet.models.features import FeatureNetwork
@@ -86,6 +87,16 @@ class LabelingSession:
     def read_features(self, settings: LabelingSettings, network: FeatureNetwork) -> Job:
         with self.progress.reading(settings.collection.pictures) as monitor:
             return read_feature_job(settings, network, self.timed(monitor, settings))
+
+    def sized(self, settings: LabelingSettings, network: FeatureNetwork) -> tuple[LabelingSettings, tuple[str, ...]]:
+        """With fewer pixels if the time limit asks for it, and why."""
+        if settings.time.limit_s is None:
+            return settings, ()
+        left_s = self.started_at + settings.time.limit_s - time.monotonic()
+        pixels, why = pixels_for_time(settings, network, left_s=left_s)
+        if pixels is None:
+            return settings, ()
+        return replace(settings, collection=replace(settings.collection, pixels=pixels)), (why,)
 
     def read(self, settings: LabelingSettings) -> Job:
         with self.progress.reading(settings.collection.pictures) as monitor:
@@ -143,13 +154,15 @@ def start_with_features(
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
         settings = replace(settings, collection=replace(settings.collection, size=size))
     network = features_of(settings, session.execution.device)
+    settings, why = session.sized(settings, network)
+    network = features_of(settings, session.execution.device) if why else network
     job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
     folder = new_folder()
     for note in notes_on(job):
         session.progress.warn(note)
     with folder.locked():
-        return label_by_features(job, folder, session, network, why=choice.why)
+        return label_by_features(job, folder, session, network, why=(*choice.why, *why))
 
 
 def label_by_features(
@@ -198,8 +211,15 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
         session.progress.warn("the pictures have changed while they were read; no network is trained on them")
         return SessionEnd(folder)
     watch = SignalMonitor()
-    context = LabelingContext(images, folder, session.execution, watch, session.started_at)
+    # what a pretrained network sees helps another that goes on from it; one that learns other pictures it may mislead
+    X = frozen.labels.land.X if settings.beside == PRETRAINED else None
+    context = LabelingContext(images, folder, session.execution, watch, session.started_at, frozen=X)
     run = BesideRun(frozen, context, folds)
+    if not run.is_worthwhile:
+        session.progress.chose(
+            ("No network is trained beside the features: only a few steps would fit into the time.",)
+        )
+        return SessionEnd(folder)
     with use_threads(run.context.job.settings.threads or torch.get_num_threads()):
         try:
             with watch, session.progress.training(run.ends_at) as show:

@@ -12,6 +12,7 @@ from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
 SCRATCH = "scratch"
+ESTIMATED = "shrunk"  # the prior that is told from given labels; with features the found ones say their part too
 PRETRAINED = "pretrained"
 BESIDE = ("", PRETRAINED, SCRATCH)
 MOST_THREADS = 1024
@@ -35,8 +36,8 @@ class CollectionConfig:
 
     `size` is the side in pixels that pictures of a folder are resized to. `strict` refuses files that cannot be read.
     `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
-    its weights, None for its usual ones. `merge_classes` makes one class of names that differ only in case, spaces or
-    accents.
+    its weights, None for its usual ones; `pixels` is the side at which it sees them, None for its own. `merge_classes`
+    makes one class of names that differ only in case, spaces or accents.
     """
 
     pictures: str = ""
@@ -46,6 +47,7 @@ class CollectionConfig:
     strict: bool = False
     features: str = SCRATCH
     weights: str | None = None
+    pixels: int | None = None
     merge_classes: bool = False
 
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from laplacenet.data import ChannelStatistics, ImageSet, data_hash
+from laplacenet.graph.guided import GuidedConfig
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
+from laplacenet.labeling.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
+from laplacenet.labeling.settings import ESTIMATED
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
 from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream_seed, write_sealed
 from laplacenet.runtime.settings import to_json
@@ -88,13 +91,17 @@ class Deadline:
 
 @dataclass(frozen=True, eq=False)
 class LabelingContext:
-    """What all stages share: the pictures, where they are trained on, and the run folder."""
+    """What all stages share: the pictures, where they are trained on, and the run folder.
+
+    `frozen` are the pictures' vectors by a pretrained network that is to have its part in the pseudo-labels.
+    """
 
     job: Job
     folder: RunFolder
     execution: Execution
     monitor: Monitor
     started_at: float
+    frozen: Float[Tensor, "n d"] | None = None
 
     @property
     def rows(self) -> ImageSet:
@@ -202,6 +209,10 @@ class StageRun:
         # a network that goes on from another has had its supervised start
         method = settings.method if self.stage.begins_with is None else replace(settings.method, supervised_passes=0)
         learner = LaplaceNet(problem, self.stage.config, method, graph)
+        if context.frozen is not None:
+            prior = None if settings.prior == ESTIMATED else graph.prior
+            guided = GuidedConfig(prior=prior, n_folds=0, seed=settings.seed)
+            learner = JoinedLaplaceNet(problem, self.stage.config, method, graph, context.frozen, guided)
         return Run.of(learner, network, context.rows.images, context.execution)
 
     def _record(self, epoch: Epoch, times: Times) -> StageEpoch:

@@ -80,6 +80,8 @@ def write_model_files(folder: Path, description: Mapping[str, Any], tensors: Map
 
 def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The description and the tensors, which must be those that it was written with."""
+    if not (folder / DESCRIPTION).exists():
+        raise InputError(f"{folder}: holds no model yet (it has no {DESCRIPTION}); finish the run first, with --resume")
     found, content = read_run_file(folder / DESCRIPTION), read_whole(folder / WEIGHTS)
     if hashlib.sha256(content).hexdigest() != found.get(HASH_OF_WEIGHTS):
         raise InputError(f"{folder / WEIGHTS}: damaged, or of another run than {DESCRIPTION} (its checksum differs)")

@@ -63,7 +63,7 @@ class ShownLabels:
     is_given: Bool[np.ndarray, " m"]
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=2)
 def best_guess(result: Result) -> tuple[Float[Tensor, " m"], Int64[Tensor, " m"]]:
     """Of each embedded picture the largest score and its column."""
     confidence, column = result.scores.max(1)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
 from laplacenet.graph.guided import RowTransform
 from laplacenet.labeling.embeddings import GraphModel, save_graph_model
-from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate
+from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate, wilson
 from laplacenet.labeling.evidence import class_masses, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model
 from laplacenet.labeling.job import InputRecord
@@ -38,25 +38,31 @@ from laplacenet.review.pretrained import PretrainedEmbedder
 from laplacenet.review.propagation import Embedded, K
 from laplacenet.review.session import Session
 from laplacenet.review.state import NONE, NONE_ID
-from laplacenet.review.views import layout, suspects
+from laplacenet.review.views import layout, neighbor_votes, suspects
 from laplacenet.runtime import InputError, RunFolder, provenance
-from laplacenet.runtime.run_folder import PROVENANCE
+from laplacenet.runtime.run_folder import ENTRIES, PROVENANCE
 from laplacenet.runtime.settings import to_json
 
 METHOD = (
-    "A fifth of the questions was drawn at random and kept from the model; the estimate rests on those still kept back,"
-    " and is stated for all labels, the person's own included."
+    "A fifth of the questions was drawn at random and kept from the model; the estimate rests on the {n} still kept"
+    " back. Of all labels, the person's own included, about {value:.0%} are right (95% confidence interval {low:.0%} to"
+    " {high:.0%})."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What the files say, all of one moment: who answers meanwhile does not wait, and is in the next files."""
+    """What the files say, all of one moment: who answers meanwhile does not wait, and is in the next files.
 
+    `n` is the last entry of the journal.
+    """
+
+    n: int
     result: Result
     known: Known
     columns: Int64[np.ndarray, " C"]
     classes: dict[int, str]
+    audits: tuple[int, int, int, int]
     estimate: AccuracyEstimate
     n_questions: int
 
@@ -79,7 +85,8 @@ def snapshot(session: Session) -> Snapshot:
         if result is None:
             raise InputError("nothing to write yet: the pictures are still being read; the answers are saved")
         columns = current_columns(result, state)
-        return Snapshot(result, known, columns, dict(state.classes), session.estimate(), state.n_questions)
+        audits, estimate = session.audits(), session.estimate()
+        return Snapshot(state.n, result, known, columns, dict(state.classes), audits, estimate, state.n_questions)
 
 
 def write_outputs(session: Session, folder: Path, *, title: str, started_at: float) -> dict[str, Any]:
@@ -107,7 +114,7 @@ def current_labeling(session: Session, now: Snapshot, *, title: str, elapsed_s: 
     is_given, is_kept_back = given >= 0, torch.from_numpy(now.known.is_kept_back[numbers]) & (given >= 0)
     calibration = calibrate(score_evidence(scores[is_kept_back]), given[is_kept_back])
     scores = score_evidence(scores).at(1.0 if calibration is None else calibration.temperature)
-    unseen = torch.where(is_kept_back[:, None], scores, torch.nan)
+    unseen = torch.where(is_kept_back[:, None], scores, similar_say(now, place, is_given))
     scores[is_given] = torch.nn.functional.one_hot(given[is_given], len(names)).float()
     suspected = torch.from_numpy(np.isin(numbers, suspects(session, now.result)))
     is_embedded = (rows >= 0)[:, None]
@@ -139,13 +146,28 @@ def model_scores(now: Snapshot) -> tuple[tuple[str, ...], dict[int, int], Float[
     labels = class_numbers(now)
     names = tuple(NONE if label == NONE_ID else now.classes.get(label, f"class {label}") for label in labels)
     place = {label: column for column, label in enumerate(labels)}
-    rows = now.rows
-    scores = torch.zeros(len(rows), len(labels))
-    for column, label in enumerate(now.columns.tolist()):
-        scores[:, place[label]] += torch.where(rows >= 0, now.result.scores[rows, column], 0.0)
+    scores = in_places(now, place, now.result.scores)
     is_unknown = scores.sum(1) == 0  # not embedded, or nothing is learned yet
     scores[is_unknown] = 1 / len(labels)
     return names, place, scores
+
+
+def in_places(now: Snapshot, place: dict[int, int], table: Float[Tensor, "m c"]) -> Float[Tensor, "n C"]:
+    """A table over the embedded rows and the model's classes, over the pictures and classes of the files."""
+    rows = now.rows
+    found = torch.zeros(len(rows), len(place))
+    for column, label in enumerate(now.columns.tolist()):
+        found[:, place[label]] += torch.where(rows >= 0, table[rows, column], 0.0)
+    return found
+
+
+def similar_say(now: Snapshot, place: dict[int, int], is_given: Bool[Tensor, " n"]) -> Float[Tensor, "n C"]:
+    """Of pictures that the model learned from what the most similar ones say; NaN for all others."""
+    if len(now.columns) < 2:
+        return torch.full((len(is_given), len(place)), torch.nan)
+    votes = in_places(now, place, neighbor_votes(now.result))
+    is_told = is_given & (now.rows >= 0) & (votes.sum(1) > 0)
+    return torch.where(is_told[:, None], votes / votes.sum(1, keepdim=True), torch.nan)
 
 
 def summary(
@@ -158,7 +180,6 @@ def summary(
     elapsed_s: float,
 ) -> Summary:
     found = now.estimate
-    accuracy = None if found.value is None else Interval(found.value, found.low, found.high)
     n_unreadable = int((~session.embedding.is_readable).sum())
     n_left = len(session.photos) - len(scores) - n_unreadable
     shares = scores.double().mean(0).clamp(min=1e-9)
@@ -172,7 +193,7 @@ def summary(
             *session.journal.notes,
             *([f"{n_left} pictures are not embedded yet and have no line in labels.csv"] if n_left > 0 else ()),
         ),
-        estimate=Estimate(method(found), LEVEL, found.n_audits, accuracy, class_estimates(now, names)),
+        estimate=Estimate(method(found), LEVEL, found.n_audits, of_found_labels(now), class_estimates(now, names)),
         calibration=None,
         n_skipped=n_unreadable,
         is_complete=True,
@@ -182,11 +203,19 @@ def summary(
 
 def method(found: AccuracyEstimate) -> str:
     if found.value is not None:
-        return METHOD
+        return METHOD.format(n=found.n_audits, value=found.value, low=found.low, high=found.high).replace("%", " %")
     return (
-        f"Between {found.low:.0%} and {found.high:.0%} of all labels are right by {found.n_audits} random checks, which"
-        f" were kept from the model; a single number is stated from {FEWEST} on."
+        f"Between {100 * found.low:.0f} and {100 * found.high:.0f} % of all labels are right by {found.n_audits} random"
+        f" checks, which were kept from the model; a single number is stated from {FEWEST} on."
     )
+
+
+def of_found_labels(now: Snapshot) -> Interval | None:
+    """The accuracy of the labels that no person gave; None below as many checks as the page asks for."""
+    n_audits, n_right, n_known, n_pictures = now.audits
+    if n_audits < FEWEST:
+        return None
+    return wilson(n_right / n_audits, 1 / (1 / n_audits + 1 / max(1, n_pictures - n_known)))
 
 
 def class_estimates(now: Snapshot, names: tuple[str, ...]) -> tuple[ClassEstimate, ...]:
@@ -245,7 +274,7 @@ def write_origin(folder: Path, labeling: Labeling, now: Snapshot, *, seed: int) 
     names = labeling.summary.class_names
     rows = VectorSet(labeling.features, labeling.given, names)
     inputs = InputRecord(labeling.summary.title, data_hash(rows), len(labeling), names)
-    origin = {"seed": seed, "data": to_json(inputs)}
+    origin = {"seed": seed, "data": to_json(inputs), ENTRIES: now.n}
     RunFolder(folder).write_sealed(PROVENANCE, provenance(torch.device("cpu")) | origin)
 
 

@@ -102,19 +102,17 @@ class Propagation:
         """Rows that sum to 1; `y` is a place in `columns` (which name the classes), −1 where there is no answer."""
         if len(columns) == 1:
             return self.embedded.points.new_ones(len(y), 1)
-        given = torch.nonzero(y >= 0).squeeze(1)
+        given, n_rounds = torch.nonzero(y >= 0).squeeze(1), FIRST_ROUNDS if self._last is None else 1
         if self._last is None and len(given) >= 2 * FEWEST_TO_CALIBRATE:
             # many answers at once, from a file or an earlier day: half of them are judged by the other half
             half = y.clone()
             half[given[1::2]] = -1
             self._last = _Said(self._spread(half, columns), half >= 0, columns)
         self._judge(y, columns)
-        if self._last is None or self._last.columns != columns:
-            self._last = None  # guesses among other classes teach nothing
-        n_rounds = FIRST_ROUNDS if self._last is None else 1
         for _ in range(n_rounds):
-            self._last = _Said(self._spread(y, columns), y >= 0, columns)
-        return tempered(self._last.scores, self.temperature)
+            scores = self._spread(y, columns)
+            self._last = _Said(scores, y >= 0, columns)
+        return tempered(scores, self.temperature)
 
     def _judge(self, y: Int64[Tensor, " m"], columns: list[int]) -> None:
         """Note what the last scores said of the pictures answered since, and fit the temperature to it."""
@@ -151,7 +149,7 @@ class Propagation:
         rows = torch.nonzero(y >= 0).squeeze(1)
         targets = torch.nn.functional.one_hot(y[rows], len(columns)).to(self.embedded.reduced.dtype)
         counts = even_counts(y[rows])
-        if self._last is not None and self._last.columns == columns:
+        if self._last is not None and self._last.columns == columns:  # else guesses would speak against a new class
             others = torch.nonzero(y < 0).squeeze(1)
             others = others[:: max(1, -(-len(others) // MOST_GUESSES))]
             guesses = tempered(self._last.scores[others], GUESS_TEMPERATURE)

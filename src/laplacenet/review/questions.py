@@ -18,15 +18,16 @@ LEVELS = (16, 48, 144, 432)
 LARGEST_CLUSTERED = 5_000
 N_DIRECTIONS = 48
 GRID = 20
-LEAST_IN_GRID = 4
+LEAST_IN_GRID = 2
 N_SINGLES = 200
 DENSITY_POWER = 2
 """Of the density that a doubtful picture is weighted with: an outlier's answer teaches little."""
-TYPICAL_FIRST = 30
-"""Answers a class until outliers are worth as much as typical pictures: by then it is they that are wrong."""
+TYPICAL_FIRST = 0.15
+"""Share of pictures with an answer from which on it is the outliers that are wrong, and worth asking for."""
 N_GRIDS = 6
-INFORMATION = 3.0
-"""What a nat of information about one picture is worth to the others, in labels put right."""
+INFORMATION = 7.5e-5
+"""Labels put right by a nat of information about a picture, times the square of the open pictures of a class: the more
+there are, the more of them learn, and the longer it lasts."""
 ROUNDS = 6
 
 
@@ -105,21 +106,25 @@ def rank(embedded: Embedded, scores: Float[Tensor, "m C"], is_open: Bool[Tensor,
         return Ranking(tuple(rows.tolist()[:N_SINGLES]), ())
     best = scores.topk(2, dim=1).values
     doubt, margin = 1 - best[:, 0], best[:, 0] - best[:, 1]
-    weight = typical_first(embedded, n_answers=int((~is_open).sum()), n_classes=scores.shape[1])
-    gain = doubt + INFORMATION * entropy(scores) * weight
+    information = INFORMATION * (len(rows) / scores.shape[1]) ** 2
+    weight = typical_first(embedded, 1 - len(rows) / len(is_open))
+    gain = doubt + information * weight * entropy(scores)
     worth = (1 - margin) * density(embedded) ** DENSITY_POWER
     singles = rows[worth[rows].argsort(descending=True, stable=True)]
-    return Ranking(_spread(embedded, singles[: 4 * N_SINGLES]), _grids(embedded, scores, gain, rows))
+    spread = _spread(embedded, singles[: 4 * N_SINGLES])
+    grids = _grids(embedded, scores, gain, rows)
+    return Ranking(spread, tuple(grid for rate, grid in grids if rate >= float(gain[spread[0]])))
 
 
 def entropy(scores: Float[Tensor, "m C"]) -> Float[Tensor, " m"]:
-    return torch.special.entr(scores).sum(1)
+    total: Tensor = torch.special.entr(scores).sum(1)
+    return total
 
 
-def typical_first(embedded: Embedded, *, n_answers: int, n_classes: int) -> Float[Tensor, " m"]:
-    """Weights of what pictures tell about others: by their density at first, all 1 later."""
-    relative = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
-    share = 1 / (1 + (n_answers / (TYPICAL_FIRST * n_classes)) ** 2)
+def typical_first(embedded: Embedded, answered: float) -> Float[Tensor, " m"]:
+    """Weights of what pictures tell about others: by their density at first, all 1 when more are answered."""
+    relative: Tensor = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
+    share = 1 / (1 + (answered / TYPICAL_FIRST) ** 2)
     return share * relative + (1 - share)
 
 
@@ -153,26 +158,23 @@ def _spread(embedded: Embedded, rows: Int64[Tensor, " m"]) -> tuple[int, ...]:
 
 def _grids(
     embedded: Embedded, scores: Float[Tensor, "m C"], gain: Float[Tensor, " m"], rows: Int64[Tensor, " r"]
-) -> tuple[Grid, ...]:
-    """Of each class the grid with the most gain per answer, the best first; none that gains less than one picture.
+) -> list[tuple[float, Grid]]:
+    """Of each class the grid with the most gain per answer, with that gain; the best first.
 
     Pictures like the first stand beside it: alike is easily looked over.
     """
     confidence, guess = scores.max(1)
-    most = float(gain[rows].max())
     grids: list[tuple[float, Grid]] = []
-    for column in guess[rows].unique().tolist():
+    for column in range(scores.shape[1]):
         own = rows[guess[rows] == column]
         if len(own) < LEAST_IN_GRID:
             continue
         members, rate = best_grid(gain[own], 1 - confidence[own])
-        if rate < most:
-            continue
         chosen = own[members]
         alike = embedded.points[chosen] @ embedded.points[chosen[0]]
         grids.append((rate, Grid(column, tuple(chosen[alike.argsort(descending=True, stable=True)].tolist()))))
     grids.sort(key=lambda pair: -pair[0])
-    return tuple(grid for _, grid in grids[:N_GRIDS])
+    return grids[:N_GRIDS]
 
 
 def best_grid(gain: Float[Tensor, " m"], doubt: Float[Tensor, " m"]) -> tuple[Int64[Tensor, " g"], float]:

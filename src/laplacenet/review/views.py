@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from laplacenet.labeling.estimate import WRONG_SHARE
 from laplacenet.labeling.outcome import map_positions
 from laplacenet.review.embedding import work_behind
 from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns, shown_labels
@@ -23,8 +24,8 @@ MOST_TILES = 200
 N_SAMPLED = 2000
 NOTHING_COUNTED = {"given": 0, "found": 0}
 ORDERS = ("surest", "doubtful", "suspects", "answered")
-LEAST_CONTRADICTION = 0.2
-"""By how much the neighbors' best class must lead over the one given, for an answer to look like a slip."""
+LEAST_RATIO = (1 - WRONG_SHARE) / WRONG_SHARE
+"""How much likelier the neighbors' best class must be than the one given, for an answer to look like a slip."""
 
 
 def summary(session: Session) -> dict[str, Any]:
@@ -148,14 +149,14 @@ def suspects(session: Session, result: Result | None) -> list[int]:
     is_judged &= result.place.numpy()[numbers] >= 0
     numbers, targets = numbers[is_judged], targets[is_judged]
     votes = neighbor_votes(result)[result.place[torch.from_numpy(numbers)]]
-    own = votes.gather(1, torch.tensor([column_of[target] for target in targets.tolist()], dtype=torch.int64)[:, None])
-    lead = (votes.amax(1) - own.squeeze(1)).numpy()
-    order = np.argsort(-lead, kind="stable")
-    found: list[int] = numbers[order[lead[order] > LEAST_CONTRADICTION]].tolist()
+    given = torch.tensor([column_of[target] for target in targets.tolist()], dtype=torch.int64)
+    best, own = votes.amax(1).numpy(), votes.gather(1, given[:, None]).squeeze(1).numpy()
+    order = np.argsort(own - best, kind="stable")
+    found: list[int] = numbers[order[(best > LEAST_RATIO * own)[order]]].tolist()
     return found
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=1)
 def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
     """What the most similar pictures say of each one."""
     votes = result.embedded.W_normalized @ result.scores

@@ -41,6 +41,8 @@ LOCK = ".lock"
 EXPORTS = ("model.onnx", "model.pt2")
 ANSWERS = "answers.jsonl"
 """Of a review: work of a person, which is never deleted."""
+ENTRIES = "entries of answers.jsonl"
+"""In the provenance of labels: how far the answers were read."""
 RUN_FILES = (
     *("provenance.json", "epochs.jsonl", "final.json", "curves.png", "skipped.csv", "model.json", "model.safetensors"),
     *("labels.csv", "labeling.json", "labeling.safetensors", "gallery.safetensors", "report.html"),
