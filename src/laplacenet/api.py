@@ -238,7 +238,7 @@ def label(
             hears = new_session(device, saves_every_s, progress).progress
             return label_by_answers(folder.path, label_files(labels), device, hears)
         return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
-    named = [labels] if isinstance(labels, str | Path) else list(labels or ())
+    named = label_files(labels)
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
     require_numbers(size=size, steps=steps, batch_size=batch_size)
     require_prior(prior)
@@ -339,8 +339,11 @@ def review(
         return found
 
 
-def label_files(labels: PathLike | Sequence[PathLike] | None) -> tuple[Path, ...]:
-    named = [labels] if isinstance(labels, str | Path) else labels or ()
+def label_files(labels: object) -> tuple[Path, ...]:
+    """One label file, several or none, each of which is there."""
+    named = [labels] if isinstance(labels, str | Path) else () if labels is None else labels
+    if not isinstance(named, list | tuple) or not all(isinstance(file, str | Path) for file in named):
+        raise InputError("labels: give a label file, or a list of them; save labels of arrays with numpy.save")
     files = tuple(Path(file) for file in named)
     for file in files:
         require_exists(file, what="--labels")

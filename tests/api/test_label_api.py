@@ -9,6 +9,7 @@ import pytest
 from references_labeling import clusters, drawn_evenly, some_given
 
 import laplacenet
+from laplacenet.api import label_files
 from laplacenet.runtime import InputError
 
 
@@ -99,3 +100,9 @@ def test_importing_and_refusing_need_no_torch() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'lable'"):
         laplacenet.lable  # noqa: B018
+
+
+@pytest.mark.parametrize("labels", [np.zeros(3), {"a.png": "cat"}, [1, 2], 5])
+def test_labels_that_are_no_files_are_refused(labels: object) -> None:
+    with pytest.raises(InputError, match="labels: give a label file"):
+        label_files(labels)

@@ -114,11 +114,17 @@ def checked_features(features: Num[Array, "n d"]) -> Float[Tensor, "n d"]:
     return X
 
 
+WRAPPED = {torch.uint8: 2**8 - 1, torch.uint16: 2**16 - 1, torch.uint32: 2**32 - 1}
+"""What −1 becomes in a type without a sign; in 64 bits it becomes −1 again."""
+
+
 def checked_labels(labels: Tensor, n: int, n_classes: int | None) -> Int[Tensor, " n"]:
     """The labels as int64: −1 or a class, at least one of them given."""
     if labels.shape != (n,) or labels.is_floating_point() or labels.is_complex():
         raise InputError(f"labels of shape {tuple(labels.shape)} and {labels.dtype}; give {n} integers, −1 for hidden")
     y = labels.long()
+    if labels.dtype in WRAPPED and bool((y == WRAPPED[labels.dtype]).any()):
+        raise InputError(f"a label of {WRAPPED[labels.dtype]} is −1 in {labels.dtype}; give a type with a sign")
     lowest, highest = (int(bound) for bound in torch.stack(torch.aminmax(y)).cpu())
     if lowest == highest == -1:
         raise InputError("every label is hidden (−1); give at least one")

@@ -66,7 +66,7 @@ class BesideRun:
         settings, limit_s = context.job.settings, context.job.settings.time.limit_s
         assert limit_s is not None
         self.ends_at = context.started_at + limit_s
-        trains_until = self.ends_at - reporting_s(len(context.rows))
+        trains_until = self.ends_at - reporting_s(len(context.rows), limit_s)
         numbers = [settings.threads] if settings.threads else threads_to_try(context)
         threads, step_s, pass_s = measure_threads(context, numbers)
         plan = FoldPlan(context, folds)

@@ -117,7 +117,9 @@ class PictureRun:
     ) -> None:
         self.context, self.choices, self.elapsed_before_s = context, choices, elapsed_before_s
         self.ends_at = ends_at
-        trains_until = None if ends_at is None else ends_at - reporting_s(len(context.rows))
+        trains_until = ends_at
+        if ends_at is not None:
+            trains_until = ends_at - reporting_s(len(context.rows), ends_at - context.started_at)
         self.stages = PictureStages(context, step_s=step_s, ends_at=trains_until)
 
     def epochs(self) -> Iterator[StageEpoch]:

@@ -25,7 +25,7 @@ from laplacenet.training import LaplaceNet, Problem, Run, TrainConfig, train
 SHARES = {"estimate": 0.5, "suspects": 0.2, "final": 0.3}
 """Of the time for training: until the estimate, for all suspect folds together, and with all labels."""
 FEWEST_STEPS = 20
-REPORTING_S, REPORTING_S_PER_ROW, MOST_REPORTING_S = 2.0, 0.004, 12.0
+REPORTING_S, REPORTING_S_PER_ROW, MOST_REPORTING_S, REPORTING_SHARE = 2.0, 0.004, 12.0, 0.25
 """Kept for the last labels, the map and the page; t-SNE of 2 000 rows takes most of it."""
 SLACK = 1.3
 """How much longer than planned a stage may take before it is cut short: other programs may slow it down."""
@@ -104,8 +104,10 @@ def use_threads(n_threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def reporting_s(n_rows: int) -> float:
-    return min(MOST_REPORTING_S, REPORTING_S + REPORTING_S_PER_ROW * n_rows)
+def reporting_s(n_rows: int, limit_s: float) -> float:
+    """Of a short time no more than a part: labels that come some seconds late are better than none."""
+    wanted_s = min(MOST_REPORTING_S, REPORTING_S + REPORTING_S_PER_ROW * n_rows)
+    return max(REPORTING_S, min(wanted_s, REPORTING_SHARE * limit_s))
 
 
 def steps_within(seconds: float, step_s: float) -> int:
@@ -209,7 +211,7 @@ def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]
     threads, step_s, pass_s = measure_threads(context, numbers)
     settings = replace(settings, threads=threads)
     context = with_settings(context, settings)
-    left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows))
+    left_s = context.started_at + limit_s - time.monotonic() - reporting_s(len(context.rows), limit_s)
     passes_s = len(full_plan(context).names) * PASSES_PER_STAGE * pass_s
     if settings.time.suspects and passes_s > left_s / 2 and not context.path("").exists():
         settings = replace(settings, time=replace(settings.time, suspects=False))  # the labels themselves come first
