@@ -61,7 +61,7 @@ def test_nccl_with_one_process_changes_no_loss(one_process: None, captures: bool
 
 
 def test_nccl_with_one_process_makes_a_step_at_most_two_percent_slower(one_process: None) -> None:
-    execution, images, n_steps = Execution(torch.device("cuda")), random_images(5_000, 32), 64
+    execution, images, n_steps = Execution(torch.device("cuda")), random_images(20_000, 32), 64
     without = OurSteps(CIFAR100_13_CNN, images, execution)
     intervals_ms(without.round(0, n_steps), execution.device)  # captured before there is a group
     start_group(torch.device("cuda"), reduces_alone=True)

@@ -43,10 +43,10 @@ class BenchRecord:
 
     @property
     def file_name(self) -> str:
-        """Device, hardware and moment."""
+        """Device, hardware and moment, to the second: a record never takes the place of another."""
         hardware = self.provenance["hardware"]
         machine = hardware.get("gpu") or f"{hardware['threads']}-threads"
-        moment = self.provenance["date"][:16].replace(":", "")
+        moment = self.provenance["date"][:19].replace(":", "")
         return "-".join([hardware["device"], re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-"), moment]) + ".json"
 
 
