@@ -122,6 +122,17 @@ def second_part(checkpoint: Path, losses: list[float], n_steps: int = STEPS) -> 
     return dict(run.learner.state_dict()) | {"losses": torch.tensor([*losses, *more])}
 
 
+def in_turns(checkpoint: Path, *, until: int, n_steps: int = 50) -> dict[str, Tensor]:
+    """In float64, from the checkpoint if there is one, up to a step; saved there."""
+    run = double_run(n_steps)
+    position = load_checkpoint(checkpoint, run.learner, identity=IDENTITY) if checkpoint.exists() else Position()
+    position, _ = go_on(run, position, until - position.step)
+    if current_group().is_first:
+        save_checkpoint(checkpoint, run.learner, position, identity=IDENTITY)
+    current_group().agree(False)
+    return dict(run.learner.state_dict())
+
+
 def one_step_gradients() -> dict[str, Tensor]:
     run = small_run()
     stepper = Stepper(run.method, prepare(run.learner, CPU), run.inputs, execution=CPU)
@@ -266,5 +277,12 @@ def main(folder: Path, n_steps: int) -> None:
     end_group()
 
 
+def take_turn(folder: Path, until: int) -> None:
+    torch.set_num_threads(1)
+    start_group(torch.device("cpu"))
+    in_turns(folder / "turns", until=until)
+    end_group()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    (take_turn if "in-turns" in sys.argv else main)(Path(sys.argv[1]), int(sys.argv[2]))

@@ -64,6 +64,18 @@ def test_every_cell_runs_two_steps_and_is_recorded(cell: Cell, data: Path, tmp_p
     assert record.curve[-1].step == record.outcome.steps
 
 
+@pytest.mark.parametrize("preset", ["original", "equal"])
+def test_another_methods_cell_runs_a_few_steps_and_is_recorded(preset: str, data: Path, tmp_path: Path) -> None:
+    others = find_recipe("table-4").others
+    (cell,) = (c for c in others if (c.row, c.column, c.preset) == ("FixMatch (RA)", "cifar100/4000", preset))
+    steps = 2 * 250_000 // cell.experiment.train.steps + 1
+    planned = plan_run(cell, 0, places(data, tmp_path), base_steps=steps, overrides=TINY)
+    record = run(planned, places(data, tmp_path))
+    assert record is not None
+    assert record.outcome.test_error is not None
+    assert record.key.name == f"cifar100-4000/wrn-28-2/fixmatch-{preset}"
+
+
 @pytest.mark.parametrize(
     "cell", [HEADLINE, *find_recipe("table-4").cells_in("cifar10/500")], ids=["13-cnn", "wrn-28-2"]
 )

@@ -254,7 +254,9 @@ def test_two_people_see_each_other_s_answers_and_where_they_disagree(open_page, 
     two.wait_for_function("() => document.querySelector('#answered').textContent.startsWith('1 of')")
     answer_by_keyboard(two, "green")
     one.wait_for_function("() => document.querySelector('#answered').textContent.startsWith('2 of')")
-    for page in (one, two):
+    n = settled(review.session).live.current.n
+    for page in (one, two):  # nothing changes any more by itself, so no view is loaded again behind the selection
+        page.wait_for_function("n => Number(document.documentElement.dataset.computed) >= n", arg=n)
         page.click("nav [data-view=search]")
         page.fill("input[type=search]", "photo_03")
         page.wait_for_function("() => document.querySelectorAll('.tile').length === 10")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import references_processes as shared
 import torch
+from references_experiments import TINY, write_tiny_data
 from references_runs import write_bars
 from torch import Tensor
 
@@ -183,6 +184,32 @@ def test_the_first_process_alone_writes_and_speaks(tmp_path: Path) -> None:
     folder = RunFolder.open(tmp_path / "run")
     assert read_outcome(folder).steps == 4
     assert folder.read_sealed("provenance.json")["processes"] == 2
+
+
+@pytest.mark.long
+def test_a_cell_of_a_table_is_reproduced_under_torchrun(tmp_path: Path) -> None:
+    data = write_tiny_data(tmp_path / "data")
+    settings = " ".join(f"--set {setting}" for setting in TINY)
+    cell = "table-3 --column cifar100/4000 --row LaplaceNet --steps 2 --device cpu"
+    command = f"-m laplacenet reproduce {cell} {settings} --data-dir {data} --split-file {data}/cifar100_splits.npz"
+    launcher = shared.start_torchrun(2, command.split(), folder=tmp_path)
+    try:
+        assert launcher.wait(timeout=DEADLINE_S) == 0, (tmp_path / "torchrun.log").read_text()
+    finally:
+        launcher.kill()
+    assert len(list((tmp_path / "results").rglob("*.json"))) == 1
+
+
+@pytest.mark.long
+def test_two_then_four_processes_then_one_take_turns_at_a_run(tmp_path: Path) -> None:
+    """In float64, 50 steps: 26 by two, then up to 40 by four, the rest by one."""
+    expected = shared.in_turns(tmp_path / "alone", until=50)
+    script = str(Path(shared.__file__).resolve())
+    for n, until in ((2, 26), (4, 40)):
+        processes = shared.start_processes(n, [script, str(tmp_path), str(until), "in-turns"], folder=tmp_path)
+        for code, _, errors in finished(processes):
+            assert code == 0, errors
+    assert farthest(expected, shared.in_turns(tmp_path / "turns", until=50)) < 1e-9
 
 
 def workers_of(pid: int) -> list[int]:

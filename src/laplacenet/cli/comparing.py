@@ -107,7 +107,7 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
         typer.echo(f"{stopped}; give the same command again to go on", err=True)
         raise typer.Exit(TIME_IS_UP)
     if n_left:
-        typer.echo(f"other processes are still at work on {n_left} runs; the last to end completes the table", err=True)
+        typer.echo(f"other processes are still at work (runs left: {n_left}); the last one writes the table", err=True)
 
 
 def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:

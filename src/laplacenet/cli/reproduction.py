@@ -255,7 +255,10 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
 
 def _cells(recipe: Recipe, request: Request, *, is_listed: bool = False) -> list[Cell]:
     """Those that are asked for: other methods' cells by their row or by a preset of the methods, or to be listed."""
-    cells = list((*recipe.cells, *recipe.others) if request.column is None else recipe.cells_in(request.column))
+    cells = [*recipe.cells, *recipe.others]
+    if request.column is not None:
+        own = recipe.cells_in(request.column)
+        cells = [*own, *(cell for cell in recipe.others if cell.column == request.column)]
     rows = list(dict.fromkeys(cell.row for cell in cells))
     if request.row is not None and request.row not in rows:
         raise InputError(f"{recipe.name} has no row {request.row!r}; choose one of {', '.join(rows)}")

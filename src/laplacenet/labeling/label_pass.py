@@ -63,13 +63,13 @@ def label_all(
 FIELDS = ("graph", "network", "features", "prior", "unreachable")
 
 
-def save_pass(path: Path, found: LabelPass) -> None:
-    write_sealed_tensors(path, {name: getattr(found, name) for name in FIELDS})
+def save_pass(path: Path, found: LabelPass, *, run: Path) -> None:
+    write_sealed_tensors(path, {name: getattr(found, name) for name in FIELDS}, run=run)
 
 
-def load_pass(path: Path) -> LabelPass:
+def load_pass(path: Path, *, run: Path) -> LabelPass:
     try:
-        tensors, _ = read_sealed_tensors(path, FIELDS)
+        tensors, _ = read_sealed_tensors(path, FIELDS, run=run)
     except InputError as error:
         raise InputError(f"{error}; delete it, and the resumed run labels that stage again") from error
     return LabelPass(**tensors)

@@ -1,5 +1,6 @@
 """Pictures: a network is trained in stages, so that some labels can judge it before all of them teach it."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ class PictureStages:
         """`step_s` is None where the number of steps was asked for; `ends_at` where there is no time limit."""
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
         self.plan = plan or StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
-        self.is_vote_owed = self.are_done and all(map(self.is_done, self.votes))
+        self.is_vote_owed = all(map(self.is_trained, [*self.plan.names, *self.votes]))
         self.is_out_of_time = False
         self.overhead_s = 0.0
         self.current: StageRun | None = None
@@ -118,7 +119,13 @@ class PictureStages:
         return sorted((path.name for path in self.context.path("").glob(f"{VOTE}-*")), key=number_of)
 
     def is_done(self, name: str) -> bool:
-        return (self.context.path(name) / PASS).is_file()
+        return os.path.lexists(self.context.path(name) / PASS)  # what is no file there is refused when it is read
+
+    def is_trained(self, name: str) -> bool:
+        """Whether nothing is missing but, at most, the labels of its last network."""
+        planned = planned_config(self.context, name)
+        step = checkpoint_step(self.context.path(name) / "checkpoint")
+        return self.is_done(name) or (planned is not None and step >= int(planned["steps"]))
 
     def progress(self) -> list[StageProgress]:
         found = []

@@ -1,5 +1,6 @@
 """A stage of a labeling: one training with some of the given labels, in a folder of its own that can be resumed."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ from laplacenet.labeling.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
 from laplacenet.labeling.settings import ESTIMATED
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
-from laplacenet.runtime import Monitor, RunFolder, read_sealed, stream_seed, write_sealed
+from laplacenet.runtime import InputError, Monitor, RunFolder, read_sealed, stream_seed, write_sealed
 from laplacenet.runtime.settings import to_json
 from laplacenet.training import (
     Epoch,
@@ -34,7 +35,7 @@ from laplacenet.training import (
     TrainConfig,
     load_checkpoint,
 )
-from laplacenet.training.checkpoint import checkpoint_identity
+from laplacenet.training.checkpoint import checkpoint_identity, require_sound
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class StageRun:
     def label(self) -> LabelPass:
         """Label all rows with the network as it is, and keep that: a stage with a label pass is done."""
         found = self.look()
-        save_pass(self.path / PASS, found)
+        save_pass(self.path / PASS, found, run=self.context.folder.path)
         return found
 
     def look(self) -> LabelPass:
@@ -266,7 +267,13 @@ def begin_with(context: LabelingContext, name: str, learner: nn.Module) -> None:
 def finished_pass(context: LabelingContext, name: str) -> LabelPass | None:
     """What a stage found, if it is done."""
     path = context.path(name) / PASS
-    return load_pass(path) if path.is_file() else None
+    if not os.path.lexists(path):
+        return None
+    try:  # its step says how much the stage counts
+        require_sound(path.parent / "checkpoint")
+    except InputError as error:
+        raise InputError(f"{error}; delete {path.parent}, and a resumed run trains that stage again") from error
+    return load_pass(path, run=context.folder.path)
 
 
 def planned_config(context: LabelingContext, name: str) -> dict[str, Any] | None:

@@ -16,15 +16,20 @@ from laplacenet.runtime.run_folder import EXPERIMENT, RUN, require_same_run, run
 CHECKSUM = "checksum"
 
 
-def write_sealed_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """A safetensors file whose metadata holds the checksum, which is returned."""
+def write_sealed_tensors(path: Path, tensors: Mapping[str, Tensor], *, run: Path | None = None) -> str:
+    """A safetensors file whose metadata holds the checksum, which is returned; `run` is its run folder, if not beside.
+
+    So a file of another run is noticed.
+    """
     ours = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     checksum = checksum_of(ours)
-    write_whole(path, save_tensors(ours, metadata={CHECKSUM: checksum, RUN: run_id(path.parent) or ""}))
+    write_whole(path, save_tensors(ours, metadata={CHECKSUM: checksum, RUN: run_id(run or path.parent) or ""}))
     return checksum
 
 
-def read_sealed_tensors(path: Path, names: tuple[str, ...]) -> tuple[dict[str, Tensor], str]:
+def read_sealed_tensors(
+    path: Path, names: tuple[str, ...], *, run: Path | None = None
+) -> tuple[dict[str, Tensor], str]:
     """The tensors of exactly these names, and their checksum; refused if anything changed since they were written."""
     content = read_whole(path)
     try:
@@ -34,7 +39,7 @@ def read_sealed_tensors(path: Path, names: tuple[str, ...]) -> tuple[dict[str, T
         raise InputError(f"{path}: damaged, or not from this version ({error})") from error
     if checksum_of(tensors) != checksum:
         raise InputError(f"{path}: damaged (its checksum differs from its content's)")
-    require_same_run(path, about.get(RUN), path.parent / EXPERIMENT)
+    require_same_run(path, about.get(RUN), (run or path.parent) / EXPERIMENT)
     if set(tensors) != set(names):
         raise InputError(f"{path}: holds {', '.join(sorted(tensors))}; expected {', '.join(sorted(names))}")
     return tensors, checksum

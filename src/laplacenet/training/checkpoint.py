@@ -104,6 +104,12 @@ def checkpoint_step(folder: Path) -> int:
     return 0
 
 
+def require_sound(folder: Path) -> None:
+    """Refuse a checkpoint whose manifest is damaged, though one before it may be sound; weights are not looked at."""
+    for newest in _candidates(folder)[:1]:
+        _manifest(newest)
+
+
 def checkpoint_identity(folder: Path) -> dict[str, Any] | None:
     """Of which run the checkpoint is; None where there is none."""
     identity: dict[str, Any] | None = _manifest(folder)["identity"] if (folder / MANIFEST).exists() else None

@@ -62,11 +62,10 @@ class Recipe:
         return tuple(dict.fromkeys(cell.column for cell in (*self.cells, *self.others)))
 
     def cells_in(self, column: str) -> tuple[Cell, ...]:
-        """The cells of a column such as `cifar100/4000`, those of other methods last."""
-        cells = tuple(cell for cell in (*self.cells, *self.others) if cell.column == column)
-        if not cells:
+        """The cells of a column such as `cifar100/4000`, without those of other methods."""
+        if column not in self.columns():
             raise InputError(f"{self.name} has no column {column!r}; choose one of {', '.join(self.columns())}")
-        return cells
+        return tuple(cell for cell in self.cells if cell.column == column)
 
 
 def table_3() -> Recipe:
