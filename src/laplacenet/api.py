@@ -157,9 +157,9 @@ class LabelingRun:
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
+        from laplacenet.labeling.beside.joined_model import load_any_network
         from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
         from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-        from laplacenet.labeling.joined_model import load_any_network
         from laplacenet.labeling.predictions import predictions, sources_of
         from laplacenet.runtime import choose_device
 

@@ -13,8 +13,8 @@ from references_lite import use_small_lite
 import laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.labeling import beside, beside_run, choices, session
-from laplacenet.labeling.beside import BOTH, FROZEN, TRAINED, Candidate, choose, judging_folds
-from laplacenet.labeling.joined_training import JoinedLaplaceNet
+from laplacenet.labeling.beside.contest import BOTH, FROZEN, TRAINED, Candidate, choose, judging_folds
+from laplacenet.labeling.beside.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.result import Calibration
 from laplacenet.labeling.settings import read_settings
 from laplacenet.models import Inference, build_model

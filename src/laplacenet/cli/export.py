@@ -32,9 +32,9 @@ def export(
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
+    from laplacenet.labeling.beside.joined_model import load_any_network
     from laplacenet.labeling.embeddings import holds_graph_model
     from laplacenet.labeling.feature_model import feature_network, holds_feature_model
-    from laplacenet.labeling.joined_model import load_any_network
     from laplacenet.models.export import FORMATS, export_model
     from laplacenet.runtime import InputError, RunFolder
 

@@ -71,9 +71,9 @@ def loaded_judge(
     run: Path, device: "torch.device"
 ) -> "Callable[[list[Source], Monitor], Iterable[Prediction | Skipped]]":
     """The run's network, its head over a pretrained one or, where it labeled embeddings, its graph."""
+    from laplacenet.labeling.beside.joined_model import load_any_network
     from laplacenet.labeling.embeddings import graph_predictions, holds_graph_model, load_graph_model
     from laplacenet.labeling.feature_model import feature_predictions, holds_feature_model, load_feature_model
-    from laplacenet.labeling.joined_model import load_any_network
     from laplacenet.labeling.predictions import predictions
 
     if holds_graph_model(run):

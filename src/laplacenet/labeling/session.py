@@ -11,8 +11,8 @@ import torch
 
 from laplacenet.data import SKIPPED
 from laplacenet.data.names import in_one_line
-from laplacenet.labeling.beside import judging_folds
-from laplacenet.labeling.beside_run import BesideRun, FrozenRun, same_pictures
+from laplacenet.labeling.beside.contest import judging_folds
+from laplacenet.labeling.beside.run import BesideRun, FrozenRun, same_pictures
 from laplacenet.labeling.choices import (
     FeatureChoice,
     choose_features,

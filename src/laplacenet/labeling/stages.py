@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from laplacenet.data import ChannelStatistics, ImageSet, data_hash
 from laplacenet.graph.guided import GuidedConfig
+from laplacenet.labeling.beside.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.evidence import class_shares
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
 from laplacenet.labeling.settings import ESTIMATED
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches

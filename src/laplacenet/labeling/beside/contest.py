@@ -160,7 +160,7 @@ SUBJECTS = {
 }
 
 
-def told(candidates: list[Candidate], chosen: Candidate, settings: LabelingSettings) -> str:
+def describe_choice(candidates: list[Candidate], chosen: Candidate, settings: LabelingSettings) -> str:
     """The choice and its numbers, in a sentence."""
     start = "from the pretrained one" if settings.beside == PRETRAINED else "from scratch"
     shares = ", ".join(f"{SUBJECTS[one.name]} {100 * one.share:.0f} %" for one in candidates)

@@ -11,7 +11,7 @@ from torch import Tensor
 from laplacenet.data import ImageSet, VectorSet
 from laplacenet.graph.guided import RowTransform
 from laplacenet.graph.pseudo_labels import unit_rows
-from laplacenet.labeling.beside import (
+from laplacenet.labeling.beside.contest import (
     BOTH,
     FROZEN,
     Candidate,
@@ -20,15 +20,15 @@ from laplacenet.labeling.beside import (
     StagesBeside,
     Verdict,
     choose,
-    told,
+    describe_choice,
     verdict_of,
 )
+from laplacenet.labeling.beside.joined_model import JoinedModel, save_joined_model
 from laplacenet.labeling.estimate import fit_temperature
 from laplacenet.labeling.evidence import score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head
 from laplacenet.labeling.features import FeatureLabels, save_pictures, summary_of
 from laplacenet.labeling.job import Job
-from laplacenet.labeling.joined_model import JoinedModel, save_joined_model
 from laplacenet.labeling.outcome import labeling_of, map_positions
 from laplacenet.labeling.result import Labeling, save_labeling, write_labels
 from laplacenet.labeling.stage_plan import (
@@ -115,7 +115,7 @@ class BesideRun:
         if self.candidates is None or self.chosen is None or not self.is_decided:
             got = "; ".join(map(str, self.stages.progress()))
             return (f"Training beside the features is not finished ({got}): their labels stand.",)
-        return (told(self.candidates, self.chosen, self.context.job.settings),)
+        return (describe_choice(self.candidates, self.chosen, self.context.job.settings),)
 
     def write(self) -> Labeling | None:
         """The labels and the model of the winner; None where the frozen features keep theirs."""
