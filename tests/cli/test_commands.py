@@ -27,6 +27,7 @@ from laplacenet.models.build import MODELS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
 from laplacenet.training import Position, save_checkpoint
+from laplacenet.training.methods import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 TINY = ("--set", "train.steps=6", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
@@ -65,12 +66,15 @@ def test_names_that_are_checked_before_torch_is_there_are_those_that_exist() -> 
     assert options.MODELS == MODELS
     assert (*PRESETS, *METHOD_PRESETS) == options.PRESETS
     assert ("figure-2", *RECIPES, "all") == REPRODUCIBLE
+    assert tuple(METHODS) == options.METHODS
 
 
 def test_wrong_arguments_are_answered_before_torch_is_imported() -> None:
     commands = [
         ["train", "digits", "--preset", "digitz"],
         ["train", "digits", "--model", "13cnn"],
+        ["train", "digits", "--method", "fixmatsh"],
+        ["compare", "digits", "--methods", "uda,fixmatsh"],
         ["train", "nowhere/pictures"],
         ["reproduce", "table-33"],
         ["reproduce", "table-3", "--splits", "a"],

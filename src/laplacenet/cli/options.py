@@ -24,6 +24,11 @@ PRESETS = (
     *("digits", "cifar10", "cifar100", "mini-imagenet", "two-moons", "pictures", "fast"),
     *("original", "equal"),
 )
+METHODS = (
+    *("laplacenet", "supervised", "network-labels", "pi-model", "temporal-ensembling", "mean-teacher", "vat", "lp"),
+    *("mt-lp", "sntg", "fast-swa", "ict", "dual-student", "tssdl", "dag", "pl-mixup", "mixmatch", "uda", "fixmatch"),
+    *("flexmatch", "freematch", "softmatch", "adamatch", "simmatch"),
+)
 
 
 def existing(given: Given) -> Given:
@@ -95,6 +100,18 @@ def one_of(names: Sequence[str], *, what: str) -> Callable[[str | None], str | N
         return given
 
     return require_known
+
+
+def known_method(given: str | None) -> str | None:
+    """A callback: the name of a method, or `module:Class`, which is looked for later."""
+    return given if given is not None and ":" in given else one_of(METHODS, what="method")(given)
+
+
+def known_methods(given: str) -> str:
+    """A callback: several of them, or `all`."""
+    for name in [] if given == "all" else given.split(","):
+        known_method(name.strip() or None)
+    return given
 
 
 def known_device(given: str) -> str:

@@ -18,6 +18,7 @@ from laplacenet.cli.options import (
     TimeLimit,
     data_or_path,
     existing_run,
+    known_method,
     refuse_beside_resume,
     typed_options,
 )
@@ -42,6 +43,7 @@ MethodName = Annotated[
     str | None,
     typer.Option(
         "--method",
+        callback=known_method,
         help="How to train: a name that laplacenet methods lists, or your own module:Class.  [default: laplacenet]",
     ),
 ]
