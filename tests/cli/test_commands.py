@@ -49,6 +49,12 @@ def test_every_command_has_help_with_an_example(shell: Shell, command: str) -> N
     assert examples(shell.succeeds(command, "--help").out)
 
 
+def test_the_list_of_commands_has_whole_sentences(shell: Shell) -> None:
+    said = shell.succeeds("--help").out
+    assert "..." not in said.partition("Try it")[2]
+    assert "the first one writes" not in said  # one sentence each
+
+
 def test_the_help_names_every_network_and_every_preset(shell: Shell) -> None:
     said = shell.succeeds("train", "--help").out
     said = re.sub(r"-\s+", "-", said)  # a name may be broken at the end of a line

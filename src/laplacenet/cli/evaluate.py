@@ -28,7 +28,7 @@ def evaluate(
     data_dir: DataDir = None,
     device: Device = "auto",
 ) -> None:
-    """Judge a finished run.
+    """Evaluate a finished run of train, label or review.
 
     Of a run of train: test error, the error of each class, and augmentation invariance of its last network. Of a run of
     label: the accuracy of the labels that it found and how well their confidences are calibrated, against --truth;

@@ -28,7 +28,7 @@ def export(
     probabilities of the classes, whose names are in the file's metadata. ONNX needs the extra `export`.
 
     \b
-    Example:
+    Examples:
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
