@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from references_cli import Shell, on_a_terminal
+from references_docs import ROOT
 from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
@@ -106,6 +107,10 @@ def test_training_ends_with_the_error_and_where_things_are(shell: Shell) -> None
     assert "run folder     runs/bars-4" in said.out
     assert "bars  6/6  loss" in said.err
     assert (folder.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    page = (ROOT / "docs/reproducing.md").read_text(encoding="utf-8").partition("## The run folder")[2]
+    named = re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.M)))
+    assert len(named) == 8
+    assert all((folder.path / name).exists() for name in named)
     experiment = read_experiment(folder)
     assert (experiment.seed, experiment.data.n_labeled, experiment.train.steps) == (4, 9, 6)
     assert Path(experiment.data.name).is_absolute()

@@ -32,8 +32,9 @@ def bench(
     """Measure how fast training, views, pseudo-labels and the graph are on this machine, each beside alternatives.
 
     Also: an epoch of each of the paper's variants (Table IX), every method's step beside its bare forward and backward
-    passes, and FixMatch beside a plain PyTorch loop. No data is needed. The record is written after every measurement, so an interrupted benchmark keeps what it has.
-    `laplacenet report` turns the records in results/bench into Markdown tables.
+    passes, and FixMatch beside a plain PyTorch loop. No data is needed. The record is written after every measurement,
+    so an interrupted benchmark keeps what it has. `laplacenet report` turns the records in results/bench into Markdown
+    tables.
 
     \b
     Examples:
