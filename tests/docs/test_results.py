@@ -97,3 +97,13 @@ def test_the_answers_of_the_review_and_of_other_orders_are_the_recorded_ones() -
     )
     saved = [f"{100 - 100 * own / theirs:.0f}" for own, theirs in zip(ours, other, strict=True)]
     assert f"{saved[0]}, {saved[1]} and {saved[2]} % fewer than margin sampling with grids" in page
+
+
+def test_the_graphs_at_scale_are_the_recorded_ones() -> None:
+    record = json.loads((ROOT / "results/bench/cuda-nvidia-h200-2026-11-16T1643.json").read_text(encoding="utf-8"))
+    million, ten = record["rows"]["scale"]
+    assert f"a million points | {million['total_s']:.1f} s, {million['peak_bytes'] / 2**30:.1f} GiB" in RESULTS
+    assert f"{ten['recall']:.3f} | {ten['total_s']:.1f} s, {ten['peak_bytes'] / 2**30:.0f} GiB" in RESULTS
+    record = json.loads((ROOT / "results/bench/cuda-nvidia-h200-2026-11-16T1644.json").read_text(encoding="utf-8"))
+    ratios = [row["step_ms"] / row["bare_ms"] for row in record["rows"]["methods"]]
+    assert f"the {len(ratios)} methods | | {min(ratios):.2f} to {max(ratios):.2f} of their bare passes" in RESULTS
