@@ -20,11 +20,14 @@ from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
 from laplacenet.cli import options
+from laplacenet.cli.export import FORMATS as EXPORTED_FORMATS
 from laplacenet.cli.reproduce import RECIPES as REPRODUCIBLE
+from laplacenet.data import DATASET_NAMES
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
 from laplacenet.experiments.paper.recipes import RECIPES
 from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
+from laplacenet.models.export import FORMATS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
 from laplacenet.training import Position, save_checkpoint
@@ -74,6 +77,8 @@ def test_names_that_are_checked_before_torch_is_there_are_those_that_exist() -> 
     assert (*PRESETS, *METHOD_PRESETS) == options.PRESETS
     assert ("figure-2", *RECIPES, "all") == REPRODUCIBLE
     assert tuple(METHODS) == options.METHODS
+    assert DATASET_NAMES == options.DATASETS
+    assert FORMATS == EXPORTED_FORMATS
 
 
 def test_wrong_arguments_are_answered_before_torch_is_imported() -> None:
@@ -82,6 +87,9 @@ def test_wrong_arguments_are_answered_before_torch_is_imported() -> None:
         ["train", "digits", "--model", "13cnn"],
         ["train", "digits", "--method", "fixmatsh"],
         ["compare", "digits", "--methods", "uda,fixmatsh"],
+        ["train", "cifar11"],
+        ["data", "digitz"],
+        ["export", "nowhere", "--format", "onyx"],
         ["train", "nowhere/pictures"],
         ["reproduce", "table-33"],
         ["reproduce", "table-3", "--splits", "a"],

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ PRESETS = (
     *("digits", "cifar10", "cifar100", "mini-imagenet", "two-moons", "pictures", "fast"),
     *("original", "equal"),
 )
+DATASETS = ("cifar10", "cifar100", "mini-imagenet", "digits", "two-moons")
 METHODS = (
     *("laplacenet", "supervised", "network-labels", "pi-model", "temporal-ensembling", "mean-teacher", "vat", "lp"),
     *("mt-lp", "sntg", "fast-swa", "ict", "dual-student", "tssdl", "dag", "pl-mixup", "mixmatch", "uda", "fixmatch"),
@@ -81,11 +81,12 @@ def last_entry(answers: Path) -> int:
 
 
 def data_or_path(given: str | None) -> str | None:
-    """A callback: the name of a data set, which is looked up later, or a path, which must be there."""
+    """A callback: the name of a data set, or a path, which must be there."""
     from laplacenet.runtime import InputError
 
-    if given is not None and os.sep in given and not Path(given).expanduser().exists():
-        raise InputError(f"no data set, folder or file called {given!r}")
+    if given is not None and given not in DATASETS and not Path(given).expanduser().exists():
+        accepted = f"choose one of {', '.join(DATASETS)}, a folder of images or an .npz file"
+        raise InputError(f"no data set, folder or file called {given!r}; {accepted}")
     return given
 
 
