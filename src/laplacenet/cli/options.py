@@ -145,7 +145,7 @@ DataDir = Annotated[
 Download = Annotated[bool, typer.Option("--download", help="Fetch CIFAR if it is not there.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Another value for one setting; may be repeated."),
+    typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Change one setting; may be repeated."),
 ]
 Compile = Annotated[
     bool, typer.Option("--compile", help="On a GPU, compile the loss: 25 s at the start for 2 % of a step's time.")
