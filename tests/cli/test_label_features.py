@@ -122,6 +122,7 @@ def test_similar_classes_are_merged_where_asked_and_label_files_add_up(shell: Sh
 
 def test_a_time_limit_ends_the_embedding_and_the_next_call_goes_on_from_there(shell: Shell) -> None:
     command = ("label", "photos", "--labels", "labels.csv", "--out", "run", "--features", "lite0")
+    shell.monkeypatch.setattr("laplacenet.labeling.features.FEWER_PIXELS", 224)  # as many with and without a limit
     line = shell.runs_out_of_time(*command, "--for", "0.001s").err.splitlines()[-1]
     n_done = int(re.search(r"time is up; (\d+) pictures have been embedded and are in the cache", line)[1])
     assert 0 < n_done <= 36

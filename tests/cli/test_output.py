@@ -121,7 +121,7 @@ WRONG = {
     "predict run nowhere.png": "nowhere.png: no such file or folder",
     "predict run photos --out labels.xml": "give a name that ends in .csv or .jsonl",
     "predict run photos --out photos/0.png": "give a name that ends in .csv or .jsonl",
-    "next nowhere": "nowhere: no such file or folder",
+    "next nowhere": "nowhere: is no run folder",
     "export nowhere": "nowhere: is no run folder",
     "evaluate nowhere": "nowhere: is no run folder",
     "data no/such/folder": "no data set, folder or file called 'no/such/folder'",

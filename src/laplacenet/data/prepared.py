@@ -137,13 +137,13 @@ def at_size(folder: Path, size: int | tuple[int, int]) -> Prepared:
 
 def folder_of(pictures: Sequence[PictureFile]) -> Path | None:
     """Where these pictures are prepared; None where they are not, or nothing ever was."""
-    if not (cache_folder() / FOLDER).is_dir():
-        return None
     try:
+        if not (cache_folder() / FOLDER).is_dir():
+            return None
         folder = key_folder(pictures)
-    except InputError:
+        return folder if folder.is_dir() else None
+    except (InputError, OSError):  # a cache that may not be looked into
         return None
-    return folder if folder.is_dir() else None
 
 
 def key_folder(pictures: Sequence[PictureFile]) -> Path:

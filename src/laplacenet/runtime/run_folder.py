@@ -254,14 +254,18 @@ def require_same_run(path: Path, found: object, others: Path) -> None:
 
 
 def run_id(folder: Path) -> str | None:
-    """The number of the folder's run; None where there is none yet, or where it cannot be read."""
+    """The number of the folder's run; None where there is none yet, or where the files that have it are damaged."""
     return _run_in(folder / EXPERIMENT) or _run_in(folder / PROVENANCE)
 
 
 def _run_in(path: Path) -> str | None:
     try:
         found = read_sealed(path).get(RUN)
-    except InputError:
+    except InputError as error:
+        if isinstance(error.__cause__, OSError) and not isinstance(
+            error.__cause__, FileNotFoundError | NotADirectoryError
+        ):
+            raise  # a disk that fails: without the number the next file would count as another run's
         return None  # not there, or damaged, which whoever reads it says
     return found if isinstance(found, str) else None
 
