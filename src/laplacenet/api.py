@@ -7,7 +7,6 @@ Arguments and paths are checked before torch is imported, which takes seconds.
 """
 
 import contextlib
-import importlib
 import inspect
 import signal
 import sys
@@ -154,7 +153,10 @@ class LabelingRun:
     def predict(
         self, pictures: PathLike | Sequence[PathLike], *, device: str = "auto", monitor: "Monitor | None" = None
     ) -> "list[Prediction]":
-        """Labels for new pictures, folders of them, or array files; what cannot be read is left out."""
+        """Labels for new pictures, folders of them, or array files; what cannot be read is left out.
+
+        Names are paths below the folder, as in `paths`; if several paths are given, they begin with their own.
+        """
         paths = [Path(pictures)] if isinstance(pictures, str | Path) else [Path(path) for path in pictures]
         for path in paths:
             require_exists(path, what="pictures")
@@ -220,9 +222,9 @@ def label(
 
     `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
     without, sub-folders are the classes. `merge_classes` makes one class of names that differ only in case, spaces or
-    accents. `time_limit` ("15m", or seconds) is for everything, four minutes unless
-    given; `steps` are the training steps of the first network and override it. `settings` are texts such as
-    "graph.k=20". `features` says who looks at the pictures of a folder: a pretrained network ("lite0", "lite1",
+    accents. `time_limit` ("15m", or seconds) is for everything, by default four minutes where a network is trained;
+    `steps` are the training steps of the first network and override it. `settings` are texts such as
+    "graph.k=20". `features` says which network embeds the pictures of a folder: a pretrained one ("lite0", "lite1",
     "lite2", "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on
     them alone, or "auto", which says what it chose and why; options that only training has mean "scratch" then.
     `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies. The run of a review
@@ -231,14 +233,14 @@ def label(
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
-    asked = dict(locals())
+    arguments = dict(locals())
     limit_s = None if time_limit is None else parse_duration(time_limit, option="--for")
     saves_every_s = parse_duration(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
         require_kind(folder)
         is_review = (folder.path / ANSWERS).is_file()
-        refuse_beside_resume(asked, *(["labels"] if is_review else []))
+        refuse_beside_resume(arguments, *(["labels"] if is_review else []))
         if is_review:
             hears = new_session(device, saves_every_s, progress).progress
             return label_by_answers(folder.path, label_files(labels), device, hears)
@@ -387,7 +389,9 @@ def finish(end: "SessionEnd") -> LabelingRun:
 
 
 def sessions() -> ModuleType:
-    return importlib.import_module("laplacenet.labeling.session")
+    from laplacenet.labeling import session
+
+    return session
 
 
 def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None") -> "LabelingSession":

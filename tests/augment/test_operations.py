@@ -9,7 +9,7 @@ from references_augment import pillow_operations
 from sklearn.datasets import load_digits
 
 from laplacenet.augment import OPERATIONS, apply_operation
-from laplacenet.augment.operations import require_images
+from laplacenet.augment.operations import require_uint8_images
 from laplacenet.runtime import InputError
 
 PAPER_RANGE = {
@@ -156,7 +156,7 @@ def test_an_unknown_operation_is_refused_with_the_accepted_names() -> None:
 )
 def test_images_of_another_kind_are_refused(images: object) -> None:
     with pytest.raises(InputError, match="uint8 tensor"):
-        require_images(images)
+        require_uint8_images(images)
 
 
 def test_magnitudes_that_do_not_fit_are_refused() -> None:

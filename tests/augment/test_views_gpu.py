@@ -85,6 +85,8 @@ def test_views_are_captured_and_replayed_with_other_slots_and_parameters() -> No
 
 
 def test_three_hundred_views_take_less_than_sixty_microseconds() -> None:
+    if torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("the limit is for an H100 or H200")
     images, slots = pictures(50, 3, 32, 32).cuda(), (torch.arange(300) % 50).cuda()
     parameters = on_gpu(sampled(300, 32, 32))
     make_views(images, slots, parameters, statistics=STATISTICS[3])

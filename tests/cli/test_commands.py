@@ -15,18 +15,23 @@ import numpy as np
 import pytest
 from PIL import Image
 from references_cli import Shell, on_a_terminal
+from references_docs import ROOT
 from references_runs import N_TEST, N_TRAIN, write_bars
 
 import laplacenet
 from laplacenet.cli import options
+from laplacenet.cli.export import FORMATS as EXPORTED_FORMATS
 from laplacenet.cli.reproduce import RECIPES as REPRODUCIBLE
+from laplacenet.data import DATASET_NAMES
 from laplacenet.experiments import read_epochs, read_experiment, read_outcome
 from laplacenet.experiments.paper.recipes import RECIPES
 from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
+from laplacenet.models.export import FORMATS
 from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
 from laplacenet.training import Position, save_checkpoint
+from laplacenet.training.methods import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 TINY = ("--set", "train.steps=6", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
@@ -48,6 +53,12 @@ def test_every_command_has_help_with_an_example(shell: Shell, command: str) -> N
     assert examples(shell.succeeds(command, "--help").out)
 
 
+def test_the_list_of_commands_has_whole_sentences(shell: Shell) -> None:
+    said = shell.succeeds("--help").out
+    assert "..." not in said.partition("Try it")[2]
+    assert "the first one writes" not in said  # one sentence each
+
+
 def test_the_help_names_every_network_and_every_preset(shell: Shell) -> None:
     said = shell.succeeds("train", "--help").out
     said = re.sub(r"-\s+", "-", said)  # a name may be broken at the end of a line
@@ -65,12 +76,20 @@ def test_names_that_are_checked_before_torch_is_there_are_those_that_exist() -> 
     assert options.MODELS == MODELS
     assert (*PRESETS, *METHOD_PRESETS) == options.PRESETS
     assert ("figure-2", *RECIPES, "all") == REPRODUCIBLE
+    assert tuple(METHODS) == options.METHODS
+    assert DATASET_NAMES == options.DATASETS
+    assert FORMATS == EXPORTED_FORMATS
 
 
 def test_wrong_arguments_are_answered_before_torch_is_imported() -> None:
     commands = [
         ["train", "digits", "--preset", "digitz"],
         ["train", "digits", "--model", "13cnn"],
+        ["train", "digits", "--method", "fixmatsh"],
+        ["compare", "digits", "--methods", "uda,fixmatsh"],
+        ["train", "cifar11"],
+        ["data", "digitz"],
+        ["export", "nowhere", "--format", "onyx"],
         ["train", "nowhere/pictures"],
         ["reproduce", "table-33"],
         ["reproduce", "table-3", "--splits", "a"],
@@ -96,6 +115,10 @@ def test_training_ends_with_the_error_and_where_things_are(shell: Shell) -> None
     assert "run folder     runs/bars-4" in said.out
     assert "bars  6/6  loss" in said.err
     assert (folder.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    page = (ROOT / "docs/reproducing.md").read_text(encoding="utf-8").partition("## The run folder")[2]
+    named = re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.M)))
+    assert len(named) == 8
+    assert all((folder.path / name).exists() for name in named)
     experiment = read_experiment(folder)
     assert (experiment.seed, experiment.data.n_labeled, experiment.train.steps) == (4, 9, 6)
     assert Path(experiment.data.name).is_absolute()

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from references_cli import Shell, on_a_terminal
 
-from laplacenet.data import ChannelStatistics
+from laplacenet.data import ChannelStatistics, read_collection
 from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.models import ModelConfig, ModelDescription, save_model
 
@@ -55,7 +55,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_new_embeddings_take_the_labels_of_those_nearest(shell: Shell) -> None:
     rows = list(csv.DictReader(shell.succeeds("predict", "vectors", "new.npy").out.splitlines()))
-    assert [row["path"] for row in rows] == [f"new.npy#{i}" for i in range(4)]
+    assert [row["path"] for row in rows] == [f"row {i}" for i in range(4)]
     assert [row["label"] for row in rows] == ["left", "'=right", "'=right", "left"]
     assert all(float(row["confidence"]) > 0.5 and float(row["margin"]) > 0 for row in rows)
 
@@ -64,6 +64,19 @@ def test_embeddings_are_called_what_their_file_calls_them(shell: Shell) -> None:
     np.savez(shell.folder / "new.npz", embeddings=np.load(shell.folder / "new.npy"), paths=list("abcd"))
     rows = csv.DictReader(shell.succeeds("predict", "vectors", "new.npz").out.splitlines())
     assert [row["path"] for row in rows] == list("abcd")
+
+
+def test_pictures_of_one_folder_are_called_what_a_labeling_calls_them(shell: Shell) -> None:
+    folder = shell.folder / "photos"
+    for given in ("photos", "photos/", folder):
+        rows = csv.DictReader(shell.succeeds("predict", "network", given).out.splitlines())
+        assert tuple(row["path"] for row in rows) == read_collection(folder).names == ("a.png", "inner/b.jpg")
+
+
+def test_names_from_several_paths_begin_with_the_path(shell: Shell) -> None:
+    np.save(shell.folder / "more.npy", CENTERS)
+    rows = csv.DictReader(shell.succeeds("predict", "vectors", "new.npy", "more.npy").out.splitlines())
+    assert [row["path"] for row in rows] == [f"new.npy#{i}" for i in range(4)] + [f"more.npy#{i}" for i in range(2)]
 
 
 def test_what_is_no_embedding_is_refused_in_one_line(shell: Shell) -> None:

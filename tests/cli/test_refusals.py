@@ -109,7 +109,7 @@ OF_FRESH_RUNS = [(command, name) for command, names in FRESH.items() for name in
 def test_a_setting_of_a_fresh_run_is_refused_by_name_beside_resume(shell: Shell, command: str, name: str) -> None:
     (parameter,) = (one for one in parameters(command) if name in (*one.opts, *one.secondary_opts))
     given = [] if parameter.param_type_name == "argument" else [name]
-    value = {"--model": "mlp", "--preset": "digits"}.get(name, "0")  # a default counts too
+    value = {"--model": "mlp", "--method": "uda", "--preset": "digits"}.get(name, "0")  # a default counts too
     given += [] if getattr(parameter, "is_flag", False) else [value]
     said = shell.fails(command, "--resume", "begun", *given)
     assert said == f"error: --resume takes all settings from its run folder; leave out {name}"

@@ -18,3 +18,9 @@ def test_what_a_page_names_is_in_the_code(page: Path) -> None:
         if found["name"]:
             defined = found["name"].split(".")[-1]
             assert re.search(rf"^\s*(def|class) {defined}\b", paths[0].read_text(encoding="utf-8"), re.M), found[0]
+
+
+def test_no_advice_installs_a_package_that_is_on_no_index() -> None:
+    """The project itself is installed from a clone."""
+    sources = [*(ROOT / "src").rglob("*.py"), ROOT / "README.md", *NOW]
+    assert [path for path in sources if "laplacenet[" in path.read_text(encoding="utf-8")] == []

@@ -1,5 +1,7 @@
 """The numbers on the page of results, and those that the README repeats, are those of the records."""
 
+import json
+
 import pytest
 from references_docs import ROOT
 
@@ -80,3 +82,24 @@ def test_the_epochs_are_those_that_were_measured_side_by_side() -> None:
         shown = row.variant.replace("distribution ", "").replace("graph propagation", "the graph")
         if row.variant != BASELINE:
             assert f"{shown} {measured.relative(row.variant):.2f} ({row.published_ratio:.2f})" in text
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_the_answers_of_the_review_and_of_other_orders_are_the_recorded_ones(name: str) -> None:
+    page = (ROOT / "docs/review.md").read_text(encoding="utf-8")
+    orders = json.loads((ROOT / f"results/review/{name}.json").read_text(encoding="utf-8"))["orders"]
+    for order in orders.values():
+        needed = [order[goal] for goal in ("80%", "90%", "95%")]
+        cells = " | ".join(f"{one['mean answers']:.0f} ({one['mean shown']:.0f})" for one in needed)
+        assert f"| {cells} |" in page, order["name"]
+        assert len(order["seeds"]) == 6
+
+
+def test_the_graphs_at_scale_are_the_recorded_ones() -> None:
+    record = json.loads((ROOT / "results/bench/cuda-nvidia-h200-2026-11-16T1643.json").read_text(encoding="utf-8"))
+    million, ten = record["rows"]["scale"]
+    assert f"a million points | {million['total_s']:.1f} s, {million['peak_bytes'] / 2**30:.1f} GiB" in RESULTS
+    assert f"{ten['recall']:.3f} | {ten['total_s']:.1f} s, {ten['peak_bytes'] / 2**30:.0f} GiB" in RESULTS
+    record = json.loads((ROOT / "results/bench/cuda-nvidia-h200-2026-11-16T1644.json").read_text(encoding="utf-8"))
+    ratios = [row["step_ms"] / row["bare_ms"] for row in record["rows"]["methods"]]
+    assert f"the {len(ratios)} methods | | {min(ratios):.2f} to {max(ratios):.2f} of their bare passes" in RESULTS

@@ -11,7 +11,8 @@ from references_runs import tiny_experiment, write_bars
 
 from laplacenet.cli.choices import with_labels
 from laplacenet.data import load_dataset
-from laplacenet.experiments import DataConfig, Experiment, prepare
+from laplacenet.experiments import DataConfig, Experiment, override, prepare
+from laplacenet.experiments.presets import preset_named
 from laplacenet.experiments.task import renumbered, visible_labels
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
@@ -108,3 +109,12 @@ def test_several_label_files_are_added_up_and_contradictions_named(tmp_path: Pat
         visible_labels(dataset, config, root=tmp_path, seed=0)
     with pytest.raises(InputError, match="--labels 5: several --labels must be files"):
         with_labels(DataConfig(name=str(tmp_path)), [str(files[0]), "5"], None)
+
+
+def test_a_run_begins_with_filters_learned_from_its_own_pictures() -> None:
+    settings = ["model.name=patch-cnn", "train.steps=1"]
+    tasks = [prepare(override(preset_named("digits"), [*settings, f"seed={seed}"])) for seed in (0, 0, 1)]
+    first, again, other = (task.network().state_dict()["body.0.weight"] for task in tasks)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert not torch.equal(first, tasks[0].description.build(seed=0).state_dict()["body.0.weight"])

@@ -58,7 +58,7 @@ def test_a_torch_export_agrees_for_any_number_of_pictures(tmp_path: Path, name: 
     assert tuple(known["input_shape"]) == shape
 
 
-@pytest.mark.skipif(not HAS_ONNX, reason="needs the extra: pip install laplacenet[export]")
+@pytest.mark.skipif(not HAS_ONNX, reason="needs the extra `export`")
 @pytest.mark.filterwarnings("ignore")  # the exporter's own
 def test_an_onnx_file_agrees_in_onnx_runtime(tmp_path: Path) -> None:
     import onnxruntime
@@ -77,7 +77,7 @@ def test_an_onnx_file_agrees_in_onnx_runtime(tmp_path: Path) -> None:
 
 def test_an_export_that_disagrees_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network, description = untrained("small-cnn", 1, 8, 8)
-    monkeypatch.setattr(module, "torch_export_judge", lambda _: lambda images: torch.full((len(images), 3), 0.2))
+    monkeypatch.setattr(module, "load_torch_export", lambda _: lambda images: torch.full((len(images), 3), 0.2))
     with pytest.raises(RunError, match="nothing was written"):
         export_model(network, description, tmp_path / "model.pt2", form="torch-export")
     assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,6 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from laplacenet.experiments import override, prepare
-from laplacenet.experiments.presets import preset_named
 from laplacenet.models import build_model, learn_patches
 from laplacenet.models.patches import SIDE, SMALLEST_CONTRAST, STRIDE, THRESHOLD, PatchLayer, centroids
 
@@ -53,15 +51,6 @@ def test_learning_is_the_same_for_the_same_stream_and_leaves_the_rest_of_the_net
     assert all(torch.equal(first[name], second[name]) for name in first)
     changed = {name for name in first if not torch.equal(first[name], untouched[name])}
     assert changed == {"body.0.weight", "body.0.bias"}
-
-
-def test_a_run_begins_with_filters_learned_from_its_own_pictures() -> None:
-    settings = ["model.name=patch-cnn", "train.steps=1"]
-    tasks = [prepare(override(preset_named("digits"), [*settings, f"seed={seed}"])) for seed in (0, 0, 1)]
-    first, again, other = (task.network().state_dict()["body.0.weight"] for task in tasks)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert not torch.equal(first, tasks[0].description.build(seed=0).state_dict()["body.0.weight"])
 
 
 def test_filters_are_saved_and_never_trained() -> None:

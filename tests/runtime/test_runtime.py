@@ -26,6 +26,7 @@ from laplacenet.runtime import (
     write_json,
     write_whole,
 )
+from laplacenet.runtime.errors import first_line
 
 
 @given(seed=st.integers(0, 2**63), name=st.text(max_size=8), index=st.integers(0, 10**6))
@@ -202,3 +203,8 @@ def test_paths_and_settings_are_checked_without_torch_and_on_any_system() -> Non
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "[]\n"
+
+
+def test_an_error_is_quoted_by_its_first_line_or_its_kind() -> None:
+    assert first_line(RuntimeError("two keys\nare missing")) == "two keys"
+    assert first_line(ValueError()) == "ValueError"

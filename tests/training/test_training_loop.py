@@ -7,70 +7,26 @@ from pathlib import Path
 import pytest
 import torch
 from references_runs import StopAfter
+from references_training import CONFIG, CPU, TRAIN, given_labels, run_on, weights
 from torch import Tensor
 
-from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet, balanced_split, hide_labels, two_moons
 from laplacenet.graph import GraphConfig
-from laplacenet.models import Network, build_model
+from laplacenet.models import build_model
 from laplacenet.runtime import InputError
 from laplacenet.training import (
     DivergedError,
     Epoch,
-    Execution,
-    ImageViews,
     LaplaceNet,
-    LaplaceNetConfig,
-    MethodConfig,
     Problem,
     Run,
-    TrainConfig,
     VectorViews,
     load_checkpoint,
-    method_class,
     save_checkpoint,
     train,
 )
 from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 from laplacenet.training.methods.supervised import SupervisedConfig
-
-TRAIN = TrainConfig(steps=14, batch_size=20, labeled_batch_size=5)
-CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=2)
-CPU = Execution(torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def pictures() -> ImageSet:
-    """Three classes of 8×8 pictures: bright on top, bright below, even."""
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 100, (120, 1, 8, 8), generator=generator, dtype=torch.uint8)
-    labels = torch.arange(120) % 3
-    images[labels == 0, :, :4] += 120
-    images[labels == 1, :, 4:] += 120
-    return ImageSet(images, labels, ("top", "bottom", "even"))
-
-
-def given_labels(pictures: ImageSet) -> Tensor:
-    return hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))
-
-
-def run_on(
-    pictures: ImageSet,
-    labels: Tensor,
-    *,
-    train: TrainConfig = TRAIN,
-    config: MethodConfig = CONFIG,
-    seed: int = 0,
-    model: str = "small-cnn",
-) -> Run:
-    views = ImageViews(AugmentConfig(flip=False), pictures.statistics, 8, 8)
-    method = method_class(config.name)(Problem(labels, 3, views, seed), train, config, GraphConfig(k=5))
-    network = build_model(model, n_classes=3, in_channels=1, seed=seed)
-    return Run.of(method, network, pictures.images, CPU)
-
-
-def weights(network: Network) -> list[Tensor]:
-    return [tensor.clone() for tensor in network.state_dict().values()]
 
 
 def assert_equal(first: list[Tensor], second: list[Tensor]) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_training_loop import StopAfter, given_labels, pictures, run_on
-from test_training_loop import weights as network_weights
+from references_runs import StopAfter
+from references_training import given_labels, run_on
+from references_training import weights as network_weights
 from torch.nn import functional
 
 from laplacenet.data import ImageSet
@@ -24,8 +25,6 @@ from laplacenet.training.weighting import certainty, inverse_class_sizes, iscen_
 
 PLAIN_NETWORK = NetworkLabelsConfig(n_views=2, supervised_passes=2)
 WEIGHTED_NETWORK = replace(PLAIN_NETWORK, class_weighting=True)
-
-__all__ = ["pictures"]
 
 
 def test_certainty_is_one_for_a_sure_label_and_zero_for_a_tie() -> None:

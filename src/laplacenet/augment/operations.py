@@ -53,7 +53,7 @@ def apply_operation(
     """
     if name not in OPERATIONS:
         raise InputError(f"unknown operation {name!r}; choose one of {', '.join(OPERATIONS)}")
-    require_images(images)
+    require_uint8_images(images)
     magnitudes_f64 = torch.as_tensor(magnitudes, dtype=torch.float64).detach().cpu().numpy()
     if magnitudes_f64.shape != (len(images),):
         raise InputError(f"{len(images)} images need {len(images)} magnitudes; got the shape {magnitudes_f64.shape}")
@@ -70,7 +70,7 @@ def apply_operation(
     return APPLY[name](images, torch.from_numpy(coefficients).to(place), torch.from_numpy(factors).to(place))
 
 
-def require_images(images: object) -> None:
+def require_uint8_images(images: object) -> None:
     """Refuse what is not a batch of uint8 images with one or three channels."""
     if not isinstance(images, Tensor):
         raise InputError(f"images must be a uint8 tensor (n, 3 or 1, h, w); got {type(images).__name__}")

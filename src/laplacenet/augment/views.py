@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 from laplacenet.augment import eager
-from laplacenet.augment.operations import require_images
+from laplacenet.augment.operations import require_uint8_images
 from laplacenet.augment.sampling import ViewParameters
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import InputError
@@ -100,6 +100,6 @@ def _affine(statistics: ChannelStatistics, n_channels: int) -> tuple[tuple[float
 
 
 def _require_fit(images: Tensor, slots: Tensor, parameters: ViewParameters) -> None:
-    require_images(images)
+    require_uint8_images(images)
     if len(parameters) != len(slots):
         raise InputError(f"{len(slots)} views were asked for, but there are parameters for {len(parameters)}")

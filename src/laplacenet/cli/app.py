@@ -60,6 +60,7 @@ COMMANDS = {
     "Reproduce the paper": (reproduce, report, bench),
 }
 """In the order of the help."""
+WHOLE_SENTENCE = 1_000  # characters: the list of commands wraps a sentence instead of cutting it off
 
 
 class Commands(TyperGroup):
@@ -68,8 +69,7 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, commands in COMMANDS.items():
             names = [command.__name__ for command in commands]
-            limit = formatter.width - 6 - max(map(len, self.commands))
-            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            rows = [(name, self.commands[name].get_short_help_str(WHOLE_SENTENCE)) for name in names]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

@@ -29,12 +29,12 @@ def bench(
     device: Device = "auto",
     compile_loss: Compile = False,
 ) -> None:
-    """Measure the training step, the views, the pseudo-label pass and the graph at scale, each beside alternatives, and
-    the time of an epoch of each of the paper's variants (Table IX); every method's step beside its own bare passes, and
-    FixMatch beside a plain PyTorch loop.
+    """Measure how fast training, views, pseudo-labels and the graph are on this machine, each beside alternatives.
 
-    No data is needed. The record is written after every measurement, so an interrupted benchmark keeps what it has.
-    `laplacenet report` turns the records in results/bench into Markdown tables.
+    Also: an epoch of each of the paper's variants (Table IX), every method's step beside its bare forward and backward
+    passes, and FixMatch beside a plain PyTorch loop. No data is needed. The record is written after every measurement,
+    so an interrupted benchmark keeps what it has. `laplacenet report` turns the records in results/bench into Markdown
+    tables.
 
     \b
     Examples:

@@ -15,12 +15,16 @@ from laplacenet.cli.options import (
     Preset,
     Settings,
     duration_of,
+    known_methods,
     options_as,
 )
 from laplacenet.cli.train import Data, Labels
 
 Methods = Annotated[
-    str, typer.Option(metavar="A,B,…", help="The methods, by names that laplacenet methods lists, or all.")
+    str,
+    typer.Option(
+        metavar="A,B,…", callback=known_methods, help="The methods, by names that laplacenet methods lists, or all."
+    ),
 ]
 RunTime = Annotated[
     float | None,

@@ -15,7 +15,9 @@ def data(
             callback=data_or_path, metavar="DATA", help="A data set's name, a folder of pictures or an .npz file."
         ),
     ] = "digits",
-    size: Annotated[int | None, typer.Option(help="Bring the pictures of a folder to this many pixels a side.")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")
+    ] = None,
     prepare: Annotated[
         bool,
         typer.Option(

@@ -41,8 +41,8 @@ def demo(
     outcomes = []
     for seed in range(seeds):
         pair = demo_pair(seed, settings or [])
-        laplacenet = finished(pair.laplacenet, out / f"laplacenet-{seed}", execution=execution, overwrite=overwrite)
-        supervised = finished(pair.supervised, out / f"supervised-{seed}", execution=execution, overwrite=overwrite)
+        laplacenet = run_to_end(pair.laplacenet, out / f"laplacenet-{seed}", execution=execution, overwrite=overwrite)
+        supervised = run_to_end(pair.supervised, out / f"supervised-{seed}", execution=execution, overwrite=overwrite)
         outcomes.append(PairOutcome(seed, laplacenet, supervised))
     say(outcomes)
     typer.echo(f"runs     {out}/laplacenet-*, {out}/supervised-*")
@@ -53,7 +53,7 @@ def demo(
         typer.echo(f"record   {record}")
 
 
-def finished(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":
+def run_to_end(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":
     """The outcome of the experiment in this folder, run as far as it has not been."""
     from laplacenet.cli.session import run_session
     from laplacenet.experiments import prepare, read_outcome

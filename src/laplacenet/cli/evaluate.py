@@ -28,11 +28,11 @@ def evaluate(
     data_dir: DataDir = None,
     device: Device = "auto",
 ) -> None:
-    """Judge a finished run.
+    """Evaluate a finished run of train, label or review.
 
-    Of a run of train: test error, the error of each class, and augmentation invariance of its last network. Of a run of
-    label: the accuracy of the labels that it found and how well their confidences are calibrated, against --truth;
-    without it, as estimated from the given labels that were held out.
+    For a run of train: the test error, that of each class, and the augmentation invariance of its last network. For a
+    run of label: the accuracy of the new labels and how well their confidences are calibrated, measured by --truth or
+    else estimated from the given labels that were held out.
 
     \b
     Examples:

@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import written_run
+from laplacenet.cli.options import one_of, written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free
+
+FORMATS = {"torch-export": "model.pt2", "onnx": "model.onnx"}
+"""As in `models.export`, which imports torch."""
 
 
 def export(
@@ -15,7 +18,12 @@ def export(
     ],
     form: Annotated[
         str,
-        typer.Option("--format", metavar="torch-export|onnx", help="For torch alone, or for ONNX Runtime and others."),
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            callback=one_of(tuple(FORMATS), what="format"),
+            help="For torch alone, or for ONNX Runtime and others.",
+        ),
     ] = "torch-export",
     out: Annotated[
         Path | None, typer.Option(help="The .pt2 or .onnx file.  [default: model.pt2 or model.onnx in the run]")
@@ -28,18 +36,16 @@ def export(
     probabilities of the classes, whose names are in the file's metadata. ONNX needs the extra `export`.
 
     \b
-    Example:
+    Examples:
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
     from laplacenet.labeling.beside.joined_model import load_any_network
     from laplacenet.labeling.embeddings import holds_graph_model
     from laplacenet.labeling.feature_model import feature_network, holds_feature_model
-    from laplacenet.models.export import FORMATS, export_model
+    from laplacenet.models.export import export_model
     from laplacenet.runtime import InputError, RunFolder
 
-    if form not in FORMATS:
-        raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
     path = RunFolder.open(run).path
     out = path / FORMATS[form] if out is None else out
     require_free(out, suffixes=(Path(FORMATS[form]).suffix,), overwrite=overwrite)

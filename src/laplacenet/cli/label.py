@@ -56,7 +56,7 @@ Features = Annotated[
     str,
     typer.Option(
         metavar="auto|lite0|lite1|lite2|timm:NAME|FILE.onnx|scratch",
-        help="Who looks at the pictures of a folder: a pretrained network, or one trained on them alone (scratch).",
+        help="Which network embeds the pictures of a folder: a pretrained one, or one trained on them alone (scratch).",
     ),
 ]
 Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features, in place of its own.")]

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -23,6 +22,12 @@ MODELS = (
 PRESETS = (
     *("digits", "cifar10", "cifar100", "mini-imagenet", "two-moons", "pictures", "fast"),
     *("original", "equal"),
+)
+DATASETS = ("cifar10", "cifar100", "mini-imagenet", "digits", "two-moons")
+METHODS = (
+    *("laplacenet", "supervised", "network-labels", "pi-model", "temporal-ensembling", "mean-teacher", "vat", "lp"),
+    *("mt-lp", "sntg", "fast-swa", "ict", "dual-student", "tssdl", "dag", "pl-mixup", "mixmatch", "uda", "fixmatch"),
+    *("flexmatch", "freematch", "softmatch", "adamatch", "simmatch"),
 )
 
 
@@ -76,11 +81,12 @@ def last_entry(answers: Path) -> int:
 
 
 def data_or_path(given: str | None) -> str | None:
-    """A callback: the name of a data set, which is looked up later, or a path, which must be there."""
+    """A callback: the name of a data set, or a path, which must be there."""
     from laplacenet.runtime import InputError
 
-    if given is not None and os.sep in given and not Path(given).expanduser().exists():
-        raise InputError(f"no data set, folder or file called {given!r}")
+    if given is not None and given not in DATASETS and not Path(given).expanduser().exists():
+        accepted = f"choose one of {', '.join(DATASETS)}, a folder of images or an .npz file"
+        raise InputError(f"no data set, folder or file called {given!r}; {accepted}")
     return given
 
 
@@ -95,6 +101,18 @@ def one_of(names: Sequence[str], *, what: str) -> Callable[[str | None], str | N
         return given
 
     return require_known
+
+
+def known_method(given: str | None) -> str | None:
+    """A callback: the name of a method, or `module:Class`, which is looked for later."""
+    return given if given is not None and ":" in given else one_of(METHODS, what="method")(given)
+
+
+def known_methods(given: str) -> str:
+    """A callback: several of them, or `all`."""
+    for name in [] if given == "all" else given.split(","):
+        known_method(name.strip() or None)
+    return given
 
 
 def known_device(given: str) -> str:
@@ -127,7 +145,7 @@ DataDir = Annotated[
 Download = Annotated[bool, typer.Option("--download", help="Fetch CIFAR if it is not there.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Another value for one setting; may be repeated."),
+    typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Change one setting; may be repeated."),
 ]
 Compile = Annotated[
     bool, typer.Option("--compile", help="On a GPU, compile the loss: 25 s at the start for 2 % of a step's time.")

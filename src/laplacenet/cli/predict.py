@@ -40,7 +40,8 @@ def predict(
     """Label new pictures with what a run has learned: one line each, with the label and how sure it is.
 
     Pictures are brought to the size that the network was trained on, as in training. Confidences of a run of `label`
-    are calibrated. The margin is the distance to the next likely label. Progress is shown on standard error.
+    are calibrated. The margin is the distance to the confidence of the second label. Paths are relative to the folder,
+    as in labels.csv; if several are given, they begin with it. Progress is shown on standard error.
 
     \b
     Examples:

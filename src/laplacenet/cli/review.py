@@ -72,7 +72,7 @@ def review(
         from laplacenet.review.opening import Source, features_of
         from laplacenet.review.serve import Place, open_review
     except ModuleNotFoundError as error:
-        raise InputError(f"review needs {error.name}; install it with: pip install 'laplacenet[photos]'") from error
+        raise InputError(f"review needs {error.name}; install it with: pip install starlette uvicorn") from error
     from laplacenet.review.pretrained import PretrainedEmbedder
 
     source, place = Source(photos, out, tuple(labels or ())), Place(host, port, opens_browser=browser, is_public=public)

@@ -19,6 +19,7 @@ from laplacenet.cli.options import (
     TimeLimit,
     data_or_path,
     existing_run,
+    known_method,
     refuse_beside_resume,
     typed_options,
 )
@@ -43,6 +44,7 @@ MethodName = Annotated[
     str | None,
     typer.Option(
         "--method",
+        callback=known_method,
         help="How to train: a name that laplacenet methods lists, or your own module:Class.  [default: laplacenet]",
     ),
 ]
@@ -50,9 +52,9 @@ Pretrained = Annotated[
     bool,
     typer.Option("--pretrained", help="Start --model lite0, lite1 or lite2 from its published weights (ImageNet)."),
 ]
-Seed = Annotated[int | None, typer.Option(help="The seed of everything random.  [default: 0]")]
+Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
-Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Go on with the run in this folder.")]
+Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the run in this folder.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")]
 
 
@@ -79,7 +81,7 @@ def train(
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
 
-    A run that was stopped, by --for, Ctrl-C or a crash, goes on with --resume from its last checkpoint.
+    A run that was stopped by --for, Ctrl-C or a crash is resumed from its last checkpoint with --resume.
 
     \b
     Settings: --set graph.k=20, --set method.n_views=5, …

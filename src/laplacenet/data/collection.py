@@ -21,7 +21,7 @@ from laplacenet.data.images import ImageSet, VectorSet
 from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
 from laplacenet.data.names import in_one_line
 from laplacenet.data.npz import free_memory
-from laplacenet.data.pictures import SILENCE, decode_all, default_size, is_grey, one_channel, require_size
+from laplacenet.data.pictures import NO_MONITOR, decode_all, default_size, is_grey, one_channel, require_size
 from laplacenet.data.prepared import Decoded, find_prepared, prepare, prepared_size
 from laplacenet.data.walking import (
     TEST,
@@ -89,7 +89,7 @@ def read_collection(
     size: int | None = None,
     leave_out: Path | None = None,
     merge_similar_classes: bool = False,
-    monitor: Monitor = SILENCE,
+    monitor: Monitor = NO_MONITOR,
 ) -> Collection:
     """A folder of pictures, or an `.npz` or `.npy` file of images or embeddings, with its labels.
 
@@ -128,7 +128,7 @@ def read_picture_folder(
     options: ReadingOptions | None = None,
     *,
     with_test: bool = False,
-    monitor: Monitor = SILENCE,
+    monitor: Monitor = NO_MONITOR,
 ) -> tuple[Collection, ImageSet | None]:
     """The pictures to learn from and, with `with_test`, those below `test/`; both have the same size and channels."""
     options = options or ReadingOptions()
@@ -170,7 +170,7 @@ def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], mo
     return decode_all(pictures, size=size, monitor=monitor)
 
 
-def prepare_folder(folder: Path, *, size: int | None, monitor: Monitor = SILENCE) -> tuple[int, int]:
+def prepare_folder(folder: Path, *, size: int | None, monitor: Monitor = NO_MONITOR) -> tuple[int, int]:
     """Decode all pictures of a folder into files that later readers map into memory; how many, and their side."""
     require_size(size)
     files, skipped = find_pictures(folder)

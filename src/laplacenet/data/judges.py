@@ -21,7 +21,7 @@ from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name,
 from laplacenet.data.label_vectors import read_row_labels
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.npz import read_npy
-from laplacenet.data.pictures import SILENCE, decode_all, one_channel
+from laplacenet.data.pictures import NO_MONITOR, decode_all, one_channel
 from laplacenet.data.walking import FolderParts, PictureFile, find_pictures, nothing_found, parted
 from laplacenet.runtime import InputError, Monitor
 
@@ -29,7 +29,7 @@ N_CLASSES_SHOWN = 5
 
 
 def read_judges(
-    test: str | Path, collection: Collection, *, labels: LabelFiles = None, monitor: Monitor = SILENCE
+    test: str | Path, collection: Collection, *, labels: LabelFiles = None, monitor: Monitor = NO_MONITOR
 ) -> Collection:
     """The rows that `test` gives a label, numbered as the collection's classes are.
 

@@ -12,7 +12,7 @@ from laplacenet.data.cifar import CIFAR10, CIFAR100, CifarLayout, load_cifar, re
 from laplacenet.data.collection import ReadingOptions, read_picture_folder
 from laplacenet.data.dataset import Dataset
 from laplacenet.data.images import ImageSet, VectorSet
-from laplacenet.data.pictures import SILENCE, require_size
+from laplacenet.data.pictures import NO_MONITOR, require_size
 from laplacenet.data.walking import TEST, TRAIN
 from laplacenet.runtime import InputError, Monitor, stream, stream_seed
 
@@ -69,7 +69,7 @@ def load_dataset(
     folder: str | Path | None = None,
     size: int | None = None,
     download: bool = False,
-    monitor: Monitor = SILENCE,
+    monitor: Monitor = NO_MONITOR,
 ) -> Dataset:
     """A named data set, a folder of pictures or an `.npz` file.
 

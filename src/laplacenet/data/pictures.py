@@ -22,7 +22,7 @@ from laplacenet.runtime import InputError, Monitor, NullMonitor
 LARGEST_DEFAULT_SIZE = 96
 LARGEST_SIZE = 1024
 SIZE_STEP = 8
-SILENCE = NullMonitor()
+NO_MONITOR = NullMonitor()
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -52,7 +52,7 @@ def _size_or_none(picture: PictureFile) -> tuple[int, int] | None:
 
 
 def decode_all(
-    pictures: Sequence[PictureFile], *, size: int | tuple[int, int], monitor: Monitor = SILENCE
+    pictures: Sequence[PictureFile], *, size: int | tuple[int, int], monitor: Monitor = NO_MONITOR
 ) -> tuple[UInt8[Tensor, "n 3 h w"], list[int], list[Skipped]]:
     """The pictures that can be read, which of the files they are, and the others with the reason.
 

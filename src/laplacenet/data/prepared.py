@@ -21,7 +21,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from laplacenet.data.dataset import Skipped
-from laplacenet.data.pictures import LARGEST_DEFAULT_SIZE, SILENCE, decode_all
+from laplacenet.data.pictures import LARGEST_DEFAULT_SIZE, NO_MONITOR, decode_all
 from laplacenet.data.walking import PictureFile
 from laplacenet.runtime import InputError, Monitor, read_sealed, read_whole, write_sealed
 from laplacenet.runtime.cache_folder import cache_folder
@@ -112,7 +112,7 @@ def prepared_size(pictures: Sequence[PictureFile]) -> int | None:
 
 
 def prepare(
-    pictures: Sequence[PictureFile], *, size: int | tuple[int, int], is_default: bool, monitor: Monitor = SILENCE
+    pictures: Sequence[PictureFile], *, size: int | tuple[int, int], is_default: bool, monitor: Monitor = NO_MONITOR
 ) -> Prepared:
     """Decode what has not been decoded yet; the monitor advances by one for each file, also for those that have been.
 

@@ -25,7 +25,7 @@ UNLABELED_FOLDERS = (
     *("nolabel", "nolabels", "tolabel", "todo"),
 )
 """Names of folders that are no class, in any case, with or without `_`, `-` and spaces in and around them."""
-PASSED_OVER = (".", "__MACOSX", "@eaDir")  # what such a name begins with is no one's picture
+IGNORED_PREFIXES = (".", "__MACOSX", "@eaDir")  # what such a name begins with is no one's picture
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Walk:
         if name and is_run_folder(path):
             return
         for entry in entries:
-            if not entry.name.startswith(PASSED_OVER):
+            if not entry.name.startswith(IGNORED_PREFIXES):
                 self._sort(entry, f"{name}/{writable(entry.name)}".lstrip("/"))
 
     def _sort(self, entry: os.DirEntry[str], name: str) -> None:

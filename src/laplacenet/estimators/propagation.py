@@ -26,7 +26,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
 
     A label travels along a graph whose weights are the cosines between each point and its nearest neighbors: the scores
     minimize a Laplacian energy, found by conjugate gradients. They are then aligned, so that the classes become as
-    frequent as `prior` says. Stands where :class:`sklearn.semi_supervised.LabelSpreading` stands.
+    frequent as `prior` says. A drop-in alternative to :class:`sklearn.semi_supervised.LabelSpreading`.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
     tol : float, default=1e-4
         Relative residual at which conjugate gradients stop.
     max_iter : int, default=100
-        Most iterations of conjugate gradients; a ConvergenceWarning says when they did not do.
+        Most iterations of conjugate gradients; a ConvergenceWarning is given if they did not converge.
     alignment_iterations : int, default=100
         Rounds of the alignment; 0 leaves the scores as they are, exactly as `prior=None` does.
-    prior : "auto", "estimated", "labeled", "shrunk", None or array-like of shape (n_classes,), default="auto"
+    prior : "auto", "estimated", "labeled", "shrunk", "equal", None or array-like of shape (n_classes,), default="auto"
         The classes' shares to align to. "auto": "labeled", or "estimated" with `base="logistic"`. "estimated": from the
         given labels and from the scores themselves; only with `base="logistic"`. "labeled": the shares among the given
         labels, right where each class was given labels in proportion to its size or equally in equal classes.
         "shrunk": those, drawn towards equal shares as far as so few labels leave room for doubt; better where the
-        labeled points were drawn at random. None: no alignment. Numbers: in the order of `classes_`, up to a common
-        factor.
+        labeled points were drawn at random. "equal": equal shares. None: no alignment. Numbers: in the order of
+        `classes_`, up to a common factor.
     search : {"auto", "exact", "approximate"}, default="auto"
         How neighbors are found; "auto" is exact up to 100 000 points on a CPU and two million on a GPU.
     device : str, default="auto"

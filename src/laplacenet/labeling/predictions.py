@@ -40,21 +40,37 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What one path holds: picture files, or the rows of an array. `is_named`: the user named this very file."""
+    """What one path holds: picture files, or the rows of an array. `is_named`: the user named this very file.
+
+    `row_prefix` stands before the numbers of rows that have no other name.
+    """
 
     path: Path
     files: tuple[PictureFile, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     rows: Collection | None = None
+    row_prefix: str = ""
     is_named: bool = False
 
     def __len__(self) -> int:
         return len(self.files) if self.rows is None else len(self.rows)
 
+    @property
+    def row_names(self) -> Sequence[str]:
+        """What the array file calls its rows, or their numbers."""
+        if self.rows is not None and self.rows.file_names is not None:
+            return self.rows.file_names
+        return RowNames(self.row_prefix, len(self))
+
 
 def sources_of(paths: Iterable[Path]) -> list[Source]:
-    """What lies at these paths, found before anything is predicted: a mistake in the last is told at once."""
-    return [_source(path) for path in paths]
+    """What lies at these paths, found before anything is predicted: a mistake in the last is told at once.
+
+    The pictures of one folder, or the rows of one array, are called what `labels.csv` would call them: `cat/a.jpg`,
+    `row 17`. Of several paths each name begins with its own, so that no two are alike.
+    """
+    found = list(paths)
+    return [_source(path, is_only=len(found) == 1) for path in found]
 
 
 def predictions(
@@ -83,8 +99,7 @@ def vector_predictions(
 ) -> Iterator[Prediction]:
     """One for each row of the array files, in order; `judge` makes probabilities of some rows."""
     for source, rows in [(source, _vectors(source)) for source in sources]:
-        named = None if source.rows is None else source.rows.file_names
-        names: Sequence[str] = row_names(source.path, len(rows)) if named is None else named
+        names = source.row_names
         for start in range(0, len(rows), ROWS_AT_ONCE):
             some = names[start : start + ROWS_AT_ONCE]
             probabilities = judge(rows.vectors[start : start + ROWS_AT_ONCE])
@@ -111,10 +126,10 @@ def named_predictions(
 
 
 class RowNames(Sequence[str]):
-    """What the rows of an array file are called, `file.npz#17`: made when asked for, since there may be millions."""
+    """`row 17` or `file.npz#17`: made when asked for, since there may be millions."""
 
-    def __init__(self, path: Path, n: int) -> None:
-        self._path, self._rows = writable(str(path)), range(n)
+    def __init__(self, prefix: str, n: int) -> None:
+        self._prefix, self._rows = prefix, range(n)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -125,32 +140,29 @@ class RowNames(Sequence[str]):
     def __getitem__(self, position: slice) -> list[str]: ...
     def __getitem__(self, position: int | slice) -> str | list[str]:
         if isinstance(position, slice):
-            return [f"{self._path}#{row}" for row in self._rows[position]]
-        return f"{self._path}#{self._rows[position]}"
+            return [f"{self._prefix}{row}" for row in self._rows[position]]
+        return f"{self._prefix}{self._rows[position]}"
 
 
-def row_names(path: Path, n: int) -> RowNames:
-    return RowNames(path, n)
-
-
-def _source(path: Path) -> Source:
+def _source(path: Path, *, is_only: bool) -> Source:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder; give pictures, folders of them, .npy or .npz files")
     if path.is_dir():
         files, skipped = find_pictures(path)
         if not files:
             raise InputError(f"{path}: no pictures; expected {' '.join(SUFFIXES)} files")
-        named = tuple(PictureFile(file.path, f"{writable(str(path))}/{file.name}") for file in files)
-        return Source(path, named, tuple(skipped))
+        before = "" if is_only else f"{writable(str(path))}/"
+        return Source(path, tuple(PictureFile(file.path, before + file.name) for file in files), tuple(skipped))
     if path.suffix.lower() in ARRAY_SUFFIXES:
-        return Source(path, rows=read_array_collection(path))
+        before = "row " if is_only else f"{writable(str(path))}#"
+        return Source(path, rows=read_array_collection(path), row_prefix=before)
     return Source(path, (PictureFile(path, writable(str(path))),), is_named=True)
 
 
 def _pictures(source: Source, shape: tuple[int, ...], monitor: Monitor) -> Iterator[Named | Skipped]:
     """In blocks; a block of which nothing could be read is left out."""
     if source.rows is not None:
-        yield from _array_pictures(source.path, source.rows, shape, monitor)
+        yield from _array_pictures(source, source.rows, shape, monitor)
         return
     channels, height, width = shape
     yield from source.skipped
@@ -164,14 +176,14 @@ def _pictures(source: Source, shape: tuple[int, ...], monitor: Monitor) -> Itera
             yield [some[row].name for row in kept], images if channels == 3 else one_channel(images)
 
 
-def _array_pictures(path: Path, rows: Collection, shape: tuple[int, ...], monitor: Monitor) -> Iterator[Named]:
+def _array_pictures(source: Source, rows: Collection, shape: tuple[int, ...], monitor: Monitor) -> Iterator[Named]:
     if not isinstance(rows.rows, ImageSet):
-        raise InputError(f"{path}: holds vectors; this network reads pictures")
+        raise InputError(f"{source.path}: holds vectors; this network reads pictures")
     images = rows.rows.images
     if tuple(images.shape[1:]) != shape:
         found, wanted = ("×".join(map(str, sides)) for sides in (images.shape[1:], shape))
-        raise InputError(f"{path}: its images are {found}; this network reads {wanted} (channels×height×width)")
-    names = row_names(path, len(images)) if rows.file_names is None else rows.file_names
+        raise InputError(f"{source.path}: its images are {found}; this network reads {wanted} (channels×height×width)")
+    names = source.row_names
     for start in range(0, len(images), BLOCK):
         some = list(names[start : start + BLOCK])
         monitor.advance(len(some))

@@ -32,7 +32,7 @@ METADATA = "laplacenet.json"
 TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 5)  # other sizes than the one it was traced with
 
-Judge = Callable[[UInt8[Tensor, "n c h w"]], Float[Tensor, "n C"]]
+ExportedNetwork = Callable[[UInt8[Tensor, "n c h w"]], Float[Tensor, "n C"]]
 
 
 class Deployed(nn.Module):
@@ -71,7 +71,7 @@ def export_model(network: Network, description: ModelDescription, out: Path, *, 
         require_onnx()
     deployed = Deployed(network.cpu().eval(), description).eval()
     content = onnx_bytes(deployed, description) if form == "onnx" else torch_export_bytes(deployed, description)
-    judge = onnx_judge(content) if form == "onnx" else torch_export_judge(content)
+    judge = load_onnx(content) if form == "onnx" else load_torch_export(content)
     difference = largest_difference(judge, network, description)
     if not difference <= TOLERANCE:
         raise RunError(f"the exported model differs from the network by {difference:.2g}; nothing was written")
@@ -114,7 +114,7 @@ def torch_export_bytes(deployed: Deployed, description: ModelDescription) -> byt
     return buffer.getvalue()
 
 
-def torch_export_judge(content: bytes) -> Judge:
+def load_torch_export(content: bytes) -> ExportedNetwork:
     with quiet():
         module = torch.export.load(io.BytesIO(content)).module()
     return lambda images: module(images).detach()
@@ -137,14 +137,14 @@ def onnx_bytes(deployed: Deployed, description: ModelDescription) -> bytes:
     return bytes(program.model_proto.SerializeToString())
 
 
-def onnx_judge(content: bytes) -> Judge:
+def load_onnx(content: bytes) -> ExportedNetwork:
     import onnxruntime  # noqa: PLC0415  an extra
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     return lambda images: torch.from_numpy(session.run(["probabilities"], {"images": images.numpy()})[0])
 
 
-def largest_difference(judge: Judge, network: Network, description: ModelDescription) -> float:
+def largest_difference(judge: ExportedNetwork, network: Network, description: ModelDescription) -> float:
     """Against the way by which the run itself predicts."""
     assert description.statistics is not None
     inference = Inference(network, partial(normalized, statistics=description.statistics))

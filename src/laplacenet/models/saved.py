@@ -20,6 +20,7 @@ from laplacenet.data import ChannelStatistics
 from laplacenet.models.build import ModelConfig, build_network, untrained_network
 from laplacenet.models.network import Network
 from laplacenet.runtime import InputError, read_json, read_whole, write_whole
+from laplacenet.runtime.errors import first_line
 from laplacenet.runtime.run_folder import read_run_file, write_run_file
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
@@ -65,7 +66,7 @@ def load_model(folder: Path) -> tuple[Network, ModelDescription]:
         network.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         raise InputError(
-            f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({_first_line(error)})"
+            f"{folder / WEIGHTS}: does not hold the network of {DESCRIPTION} ({first_line(error)})"
         ) from error
     _require_readable(network, description, source=str(folder / DESCRIPTION))
     return network.eval(), description
@@ -88,7 +89,7 @@ def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         return found, load_tensors(content)
     except SafetensorError as error:
-        raise InputError(f"{folder / WEIGHTS}: cannot be read ({_first_line(error)})") from error
+        raise InputError(f"{folder / WEIGHTS}: cannot be read ({first_line(error)})") from error
 
 
 def model_kind(folder: Path) -> str | None:
@@ -120,7 +121,7 @@ def read_description(found: Any, *, source: str) -> ModelDescription:
             temperature=usable_temperature(found.get("temperature", 1.0)),
         )
     except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
-        raise InputError(f"{source}: not the description of a model ({_first_line(error)})") from error
+        raise InputError(f"{source}: not the description of a model ({first_line(error)})") from error
 
 
 def _shape(found: Any) -> tuple[int, ...]:
@@ -151,7 +152,3 @@ def usable_temperature(found: Any) -> float:
     if not TEMPERATURES[0] <= float(found) <= TEMPERATURES[1]:
         raise ValueError(f"nothing is divided by a temperature of {found!r}")
     return float(found)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-OBEYED = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of characters, separators of lines and paragraphs
+CONTROL_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of characters, separators of lines and paragraphs
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """They turn the direction of writing around, and what follows a name with it."""
 
@@ -49,4 +49,9 @@ def one_line(text: str) -> str:
 
 def is_obeyed(character: str) -> bool:
     """Whether a terminal would act on it and not show it."""
-    return unicodedata.category(character) in OBEYED or character in DIRECTIONS
+    return unicodedata.category(character) in CONTROL_CATEGORIES or character in DIRECTIONS
+
+
+def first_line(error: Exception) -> str:
+    """Of what the error says; of one that says nothing, its kind."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

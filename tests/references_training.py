@@ -1,0 +1,46 @@
+"""Small runs of Algorithm 2, for the tests that train."""
+
+import torch
+from torch import Tensor
+
+from laplacenet.augment import AugmentConfig
+from laplacenet.data import ImageSet, balanced_split, hide_labels
+from laplacenet.graph import GraphConfig
+from laplacenet.models import Network, build_model
+from laplacenet.training import (
+    Execution,
+    ImageViews,
+    LaplaceNetConfig,
+    MethodConfig,
+    Problem,
+    Run,
+    TrainConfig,
+    method_class,
+)
+
+TRAIN = TrainConfig(steps=14, batch_size=20, labeled_batch_size=5)
+CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=2)
+CPU = Execution(torch.device("cpu"))
+
+
+def given_labels(pictures: ImageSet) -> Tensor:
+    return hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))
+
+
+def run_on(
+    pictures: ImageSet,
+    labels: Tensor,
+    *,
+    train: TrainConfig = TRAIN,
+    config: MethodConfig = CONFIG,
+    seed: int = 0,
+    model: str = "small-cnn",
+) -> Run:
+    views = ImageViews(AugmentConfig(flip=False), pictures.statistics, 8, 8)
+    method = method_class(config.name)(Problem(labels, 3, views, seed), train, config, GraphConfig(k=5))
+    network = build_model(model, n_classes=3, in_channels=1, seed=seed)
+    return Run.of(method, network, pictures.images, CPU)
+
+
+def weights(network: Network) -> list[Tensor]:
+    return [tensor.clone() for tensor in network.state_dict().values()]
