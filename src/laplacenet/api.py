@@ -7,11 +7,13 @@ Arguments and paths are checked before torch is imported, which takes seconds.
 """
 
 import contextlib
+import inspect
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -231,12 +233,15 @@ def label(
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
+    arguments = dict(locals())
     limit_s = None if time_limit is None else parse_duration(time_limit, option="--for")
     saves_every_s = parse_duration(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
         folder = RunFolder.open(require_labeling(resume))
         require_kind(folder)
-        if (folder.path / ANSWERS).is_file():
+        is_review = (folder.path / ANSWERS).is_file()
+        refuse_beside_resume(arguments, *(["labels"] if is_review else []))
+        if is_review:
             hears = new_session(device, saves_every_s, progress).progress
             return label_by_answers(folder.path, label_files(labels), device, hears)
         return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
@@ -457,10 +462,28 @@ def require_free(out: PathLike | None, inputs: Sequence[Path | None], *, overwri
         raise InputError(f"{out}: exists already; choose another --out, or --overwrite, or --resume it")
 
 
-def require_numbers(**numbers: int | None) -> None:
+def refuse_beside_resume(asked: dict[str, Any], *allowed: str) -> None:
+    """Refuse arguments of a fresh run by name, all but these: a resumed one would pass over them."""
+    taken = ("resume", "time_limit", "checkpoint_every", "device", "progress", *allowed)
+    parameters = inspect.signature(label).parameters
+    refused = [name for name, one in parameters.items() if name not in taken and is_set(asked[name], one.default)]
+    if refused:
+        raise InputError(f"resume takes all settings from its run folder; leave out {', '.join(refused)}")
+
+
+def is_set(value: object, default: object) -> bool:
+    """Whether an argument says something else than its default."""
+    if isinstance(value, list | tuple):
+        return len(value) > 0
+    return type(value) is not type(default) or value != default
+
+
+def require_numbers(**numbers: object) -> None:
     least = {"batch_size": 2}
     for name, number in numbers.items():
-        if number is not None and (isinstance(number, bool) or number < least.get(name, 1)):
+        if number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, Integral) or int(number) < least.get(name, 1):
             raise InputError(f"--{name.removesuffix('_size')} {number}: {name} must be a positive number")
 
 

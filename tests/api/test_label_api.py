@@ -9,7 +9,7 @@ import pytest
 from references_labeling import clusters, drawn_evenly, some_given
 
 import laplacenet
-from laplacenet.api import label_files
+from laplacenet.api import label_files, require_numbers
 from laplacenet.runtime import InputError
 
 
@@ -83,6 +83,31 @@ def test_what_the_command_refuses_is_refused_before_a_folder_is_begun(
     with pytest.raises(InputError, match=expected):
         laplacenet.label(**arguments)  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
+
+
+def test_what_a_resumed_run_would_pass_over_is_refused(embeddings: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    laplacenet.label(embeddings, out=run)
+    arguments = {"pictures": "other", "labels": "labels.npy", "steps": 5, "flip": False, "settings": ["graph.k=5"]}
+    for name, value in arguments.items():
+        with pytest.raises(InputError, match=f"takes all settings from its run folder; leave out {name}"):
+            laplacenet.label(resume=run, **{name: value})  # type: ignore[arg-type]
+    assert laplacenet.label(resume=run, settings=[], flip=True, time_limit="9m").has_labels
+
+
+@pytest.mark.parametrize("number", [1.5, float("nan"), "many", True, 0, -4])
+def test_numbers_of_steps_are_whole_and_positive(number: object) -> None:
+    with pytest.raises(InputError, match="steps must be a positive number"):
+        require_numbers(steps=number)
+    require_numbers(steps=np.int64(5), size=None)
+
+
+def test_no_rows_cannot_be_asked_for(embeddings: Path, tmp_path: Path) -> None:
+    run = laplacenet.label(embeddings, out=tmp_path / "run")
+    for ask in (run.next, run.suspects):
+        for n in (0, -1):
+            with pytest.raises(InputError, match="at least one row"):
+                ask(n)
 
 
 def test_importing_and_refusing_need_no_torch() -> None:

@@ -167,6 +167,17 @@ def test_a_run_stopped_by_its_time_limit_goes_on_with_resume(shell: Shell) -> No
     assert models[0] == models[1]
 
 
+def test_pictures_to_train_on_are_not_read_beyond_the_time_limit(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in range(30):
+        path = shell.folder / "photos" / f"class {row % 2}" / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), color=(200 * (row % 2), row, 0)).save(path)
+    monkeypatch.setattr("laplacenet.runtime.monitor.LEAST_READING_S", 0.0)
+    said = shell.runs_out_of_time("train", "photos", "--out", "run", "--for", "0.000001s", *TINY)
+    assert "pictures have been read, nothing has been trained; go on with: the same command and a longer" in said.err
+    assert not (shell.folder / "run").exists()
+
+
 def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[int] = []
 

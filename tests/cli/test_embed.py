@@ -54,6 +54,15 @@ def test_a_folder_becomes_embeddings_with_paths_and_labels(folder: Path, tmp_pat
         assert arrays["class_names"].tolist() == ["cat", "dog"]
 
 
+def test_names_of_files_are_written_out_in_warnings(folder: Path, tmp_path: Path) -> None:
+    (folder / "cat" / "x\x1b]0;owned\x07\nwarning: forged.jpg").write_bytes(b"no picture")
+    said = run(folder, "--out", tmp_path / "x.npz", "--device", "cpu")
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert "\nwarning: forged" not in said
+    assert "cat/x\\x1b]0;owned\\x07\\nwarning: forged.jpg: skipped" in said
+
+
 def test_the_file_names_survive_into_a_labeling(folder: Path, tmp_path: Path) -> None:
     run(folder, "--out", tmp_path / "x.npz", "--device", "cpu", "--no-cache")
     found = read_collection(tmp_path / "x.npz")
@@ -92,9 +101,9 @@ def test_two_processes_embed_a_share_each_and_the_first_writes_all(
     run(folder, "--out", tmp_path / "alone.npz", "--device", "cpu", "--no-cache")
     embedded: list[int] = []
 
-    def count(decoder: object, positions: Sequence[int], features: FeatureNetwork) -> object:
+    def count(decoder: object, positions: Sequence[int], *others: object) -> object:
         embedded.append(len(positions))
-        return stream(decoder, positions, features)  # type: ignore[arg-type]
+        return stream(decoder, positions, *others)  # type: ignore[arg-type]
 
     stream = embedding._stream
     monkeypatch.setattr(embedding, "_stream", count)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,6 +136,27 @@ def test_no_time_trains_nothing_finishes_nothing_and_ends_with_3(shell: Shell) -
     assert not (shell.folder / "short" / "labels.csv").exists()
     again = shell("label", "--resume", "short")  # its own limit is a second, too
     assert again.code == 3
+
+
+def test_pictures_are_not_read_beyond_the_time_limit(shell: Shell) -> None:
+    command = ("label", "photos", "--labels", "labels.csv", "--out", "late", *QUICK, "--for", "0.001s")
+    before = {path: path.read_bytes() for path in (shell.folder / "run").iterdir() if path.is_file()}
+    with shell.monkeypatch.context() as patch:
+        patch.setattr("laplacenet.runtime.monitor.LEAST_READING_S", 0.0)
+        for late in (command, ("label", "--resume", "run", "--for", "0.001s")):
+            line = shell.runs_out_of_time(*late).err.splitlines()[-1]
+            assert re.fullmatch(
+                r"time is up; \d+ pictures have been read, no network has been trained; go on with: .*", line
+            )
+            assert int(line.split()[3]) < 60
+    assert not (shell.folder / "late").exists()
+    assert {path: path.read_bytes() for path in before} == before
+    shell.succeeds("label", "--resume", "run")
+
+
+def test_the_report_of_a_labeling_without_labels_says_so(shell: Shell) -> None:
+    shell("label", "photos", "--labels", "labels.csv", "--out", "short", *QUICK, "--for", "1s")
+    assert "short: holds no labeling" in shell.fails("report", "short")
 
 
 def test_steps_that_were_asked_for_are_taken_in_the_end(shell: Shell) -> None:

@@ -9,6 +9,7 @@ import pytest
 from references_cli import Shell
 from references_labeling_pages import made_up_labeling, made_up_pictures
 
+from laplacenet.cli.options import last_entry
 from laplacenet.labeling.acquisition import select_next
 from laplacenet.labeling.outcome import save_gallery, shown_rows
 from laplacenet.labeling.result import save_labeling
@@ -26,6 +27,12 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     save_gallery(tmp_path / "run", rows, made_up_pictures(LABELING, rows))
     (tmp_path / "empty").mkdir()
     return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("line", [b'{"n": Infinity}', b"[" * 100_000, b"null", b'{"n": []}', b"\xff", b""])
+def test_a_damaged_last_answer_has_no_number(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "answers.jsonl").write_bytes(line + b"\n")
+    assert last_entry(tmp_path / "answers.jsonl") == 0
 
 
 def table(text: str) -> list[dict[str, str]]:

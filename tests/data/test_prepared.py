@@ -1,6 +1,8 @@
 """Pictures decoded once into a file: the same rows as from the files, resumed without doing work twice."""
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from PIL import Image
 
 from laplacenet.data import collection, load_dataset, prepared, read_collection
 from laplacenet.data.collection import prepare_folder
-from laplacenet.data.prepared import INDEX, PIXELS, find_prepared
+from laplacenet.data.prepared import INDEX, PIXELS, SIZE, find_prepared
 from laplacenet.data.walking import find_pictures
 from laplacenet.runtime import InputError
 
@@ -123,6 +125,66 @@ def test_a_changed_or_added_file_is_read_again(photos: Path) -> None:
 def test_a_file_that_was_cut_short_is_not_believed(photos: Path, tmp_path: Path) -> None:
     prepare_folder(photos, size=16)
     os.truncate(pixels_file(tmp_path), 100)
+    assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
+
+
+def test_a_file_that_was_cut_short_is_prepared_anew_not_filled_with_black(photos: Path, tmp_path: Path) -> None:
+    prepare_folder(photos, size=16)
+    os.truncate(pixels_file(tmp_path), 100)
+    prepare_folder(photos, size=16)
+    files, _ = find_pictures(photos)
+    found = find_prepared(files, 16)
+    assert found is not None
+    assert torch.equal(found[0], from_files(photos, 16))
+
+
+def other_place(content: bytes) -> bytes:
+    """Another file of the four could not be read: rows and names no longer belong together."""
+    damaged, n = re.subn(rb'\{"(\d)": ', lambda found: b'{"%d": ' % ((int(found[1]) + 1) % 4), content)
+    assert n == 1
+    return damaged
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        other_place,
+        lambda content: content.replace(b"4", b"3", 1),
+        lambda content: b"\xff" + content,
+        lambda content: b"null\n" + content,
+        lambda content: b"[" * 100_000 + b"\n" + content,
+        lambda content: content + content,
+        lambda content: b"",
+    ],
+    ids=["place", "count", "bytes", "null", "nest", "twice", "empty"],
+)
+def test_a_damaged_index_is_not_believed(photos: Path, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    prepare_folder(photos, size=16)
+    index = pixels_file(tmp_path).with_name(INDEX)
+    index.write_bytes(damage(index.read_bytes()))
+    expected = from_files(photos, 16)
+    assert torch.equal(read_collection(photos, size=16).rows.images, expected)
+    prepare_folder(photos, size=16)
+    assert torch.equal(read_collection(photos, size=16).rows.images, expected)
+
+
+@pytest.mark.parametrize("content", [b"null", b"[]", b"Infinity", b"0", b"100000", b"\xff", b'{"side": 8}'])
+def test_a_damaged_size_is_found_out_again(photos: Path, tmp_path: Path, content: bytes) -> None:
+    prepare_folder(photos, size=None)
+    (pixels_file(tmp_path).parents[1] / SIZE).write_bytes(content)
+    assert read_collection(photos).rows.images.shape[2:] == (16, 16)
+
+
+def test_pictures_that_change_places_under_their_old_times_are_read_again(photos: Path) -> None:
+    paths = [photos / "a" / "00.png", photos / "a" / "02.png"]
+    for path in paths:  # of one size in bytes
+        path.write_bytes(path.read_bytes().ljust(4000, b"\0"))
+        os.utime(path, ns=(10**18, 10**18))
+    prepare_folder(photos, size=16)
+    contents = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, reversed(contents), strict=True):
+        path.write_bytes(content)
+        os.utime(path, ns=(10**18, 10**18))
     assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
 
 

@@ -126,8 +126,9 @@ def test_settings_may_concern_one_method_alone() -> None:
 
 def test_a_split_key_counts_with_the_seed() -> None:
     assert split_name("4000/{split:02d}", 3) == "4000/03"
-    with pytest.raises(InputError, match="write the number as"):
-        split_name("4000/{seed}", 3)
+    for template in ("4000/{seed}", "4000/{split.none}", "4000/{split[0]}", "4000/{split", "{}"):
+        with pytest.raises(InputError, match="write the number as"):
+            split_name(template, 3)
 
 
 def test_time_in_a_curve_is_that_of_training_alone() -> None:

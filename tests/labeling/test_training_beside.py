@@ -12,14 +12,16 @@ from references_lite import use_small_lite
 
 import laplacenet
 from laplacenet.graph import GraphConfig
-from laplacenet.labeling import beside, beside_run, choices, session
+from laplacenet.labeling import choices, session
+from laplacenet.labeling.beside import contest
+from laplacenet.labeling.beside import run as beside_run
 from laplacenet.labeling.beside.contest import BOTH, FROZEN, TRAINED, Candidate, choose, judging_folds
 from laplacenet.labeling.beside.joined_training import JoinedLaplaceNet
 from laplacenet.labeling.result import Calibration
 from laplacenet.labeling.settings import read_settings
 from laplacenet.models import Inference, build_model
 from laplacenet.models.saved import model_kind
-from laplacenet.runtime import RunFolder
+from laplacenet.runtime import RunFolder, TimeLimitError
 from laplacenet.training import LaplaceNet, LaplaceNetConfig, Problem, TrainConfig, VectorViews
 
 CLASSES = ("disk", "stripes")
@@ -34,7 +36,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr("laplacenet.labeling.stage_plan.LEAST_CAP", 6)
     monkeypatch.setattr("laplacenet.labeling.stage_plan.MOST_EPOCHS", 1)
     monkeypatch.setattr(beside_run, "FEWEST_STEPS", 6)
-    monkeypatch.setattr(beside, "MOST_VOTES", 1)
+    monkeypatch.setattr(contest, "MOST_VOTES", 1)
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:48, :48]
     (tmp_path / "photos").mkdir()
@@ -62,7 +64,7 @@ def let_win(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def chosen(frozen: Candidate, others: list[Candidate]) -> Candidate:
         return next(one for one in (frozen, *others) if one.name == name)
 
-    monkeypatch.setattr(beside, "choose", chosen)
+    monkeypatch.setattr(contest, "choose", chosen)
     monkeypatch.setattr(beside_run, "choose", chosen)
 
 
@@ -165,6 +167,17 @@ def test_a_time_that_the_features_use_up_leaves_their_labels(shell: Shell) -> No
     assert laplacenet.LabelingRun(shell.folder / "run").is_complete
 
 
+def test_a_time_that_ends_while_pictures_are_read_for_training_leaves_the_labels_of_the_features(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_: object) -> None:
+        raise TimeLimitError("time is up")
+
+    monkeypatch.setattr(session, "read_job", slow)
+    assert "the time is used up" in label(shell, "run")
+    assert laplacenet.LabelingRun(shell.folder / "run").is_complete
+
+
 def test_without_a_time_nothing_is_trained_beside_photographs(shell: Shell) -> None:
     shell.succeeds("label", "photos", "--labels", "labels.csv", "--features", "lite0", "--out", "run")
     assert not (shell.folder / "run/stages").exists()
@@ -232,13 +245,13 @@ def test_folds_hide_every_label_once_and_few_labels_cannot_judge() -> None:
 def test_hidden_labels_have_no_part_in_what_judges_them(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fold's network, and each candidate's answer for it, is the same whatever the hidden labels are."""
     seen: list[torch.Tensor] = []
-    real = beside.Contest.answers
+    real = contest.Contest.answers
 
-    def answers(self: beside.Contest, found: object, labels: torch.Tensor) -> object:
+    def answers(self: contest.Contest, found: object, labels: torch.Tensor) -> object:
         seen.append(labels)
         return real(self, found, labels)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(beside.Contest, "answers", answers)
+    monkeypatch.setattr(contest.Contest, "answers", answers)
     label(shell, "run")
     run = laplacenet.LabelingRun(shell.folder / "run")
     folds = judging_folds(run.data.given, seed=0)

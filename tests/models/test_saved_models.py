@@ -49,6 +49,11 @@ def test_a_temperature_that_divides_nothing_is_refused(temperature: object, tmp_
         ({"input_shape": [2, 8, 8]}, "no inputs have the shape"),
         ({"temperature": 1e-320}, "temperature of 1e-320"),
         ({"temperature": 1e300}, "temperature of 1e.300"),
+        ({"class_names": ["top", "top"]}, "two of its classes have the same name"),
+        (
+            {"statistics": {"mean": [0.4], "std": [0.0]}},
+            "model.json: not the description of a model .channel dev",
+        ),
     ],
 )
 def test_a_description_with_its_checksum_but_absurd_values_is_refused(

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from references_review import jpeg, make_photos, origin, served, visitor
 
-from laplacenet.review.serve import Place, entrance_file
+from laplacenet.review.serve import Place, entrance_file, remembered_entrance
 from laplacenet.review.server import LARGEST_BODY
 from laplacenet.runtime import InputError
 
@@ -136,6 +136,8 @@ def test_every_answer_carries_the_policy(client):
         "/page/__init__.py",
         "/api/class/9e9?order=surest",
         "/api/class/0?order=__class__",
+        "/api/class/--5",
+        "/api/class/%C2%B2",
     ],
 )
 def test_nothing_outside_is_reached(client, path):
@@ -288,3 +290,28 @@ def test_the_address_is_the_same_after_a_restart_and_nobody_else_can_read_it(tmp
     entrance_file(tmp_path / "run").write_text('{"token": "short", "port": 1}')
     with served(tmp_path / "photos", tmp_path / "run") as review:
         assert review.address != address
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"token": "%s", "port": Infinity}' % ("a" * 32),
+        '{"token": "%s", "port": 99999}' % ("a" * 32),
+        '{"token": "%s\\r\\nSet-Cookie: a=b", "port": 8000}' % ("a" * 32),
+        '{"token": 5, "port": 8000}',
+        "[" * 100_000,
+        "[]",
+        "",
+    ],
+    ids=["endless", "port", "header", "number", "nest", "list", "empty"],
+)
+def test_a_damaged_entrance_is_replaced_by_a_new_one(tmp_path, monkeypatch, content):
+    monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path))
+    path = entrance_file(tmp_path / "run")
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    token, port = remembered_entrance(tmp_path / "run")
+    assert len(token) == 32
+    assert token != "a" * 32
+    assert token.replace("-", "").replace("_", "").isalnum()
+    assert port == 0

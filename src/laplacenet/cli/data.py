@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from laplacenet.cli.options import DataDir, Download, data_or_path
+from laplacenet.cli.output import say
 
 
 def data(
@@ -46,7 +47,7 @@ def data(
 
     with reading(name, is_live=not download) as tally:
         dataset = load_dataset(name, folder=data_dir, size=size, download=download, monitor=tally)
-    typer.echo(str(describe(dataset)))
+    say(*str(describe(dataset)).split("\n"))
 
 
 def prepare_pictures(name: str, *, size: int | None) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from laplacenet.cli.options import Device, existing
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
+from laplacenet.cli.output import say
 
 if TYPE_CHECKING:
     from laplacenet.data import Collection
@@ -53,9 +54,9 @@ def embed(
             return
         found = embed_folder(pictures, network, reading, monitor=NullMonitor() if group.size > 1 else tally)
     for file in found.skipped:
-        typer.echo(f"warning: {file.path}: skipped ({file.reason})", err=True)
+        say(f"warning: {file.path}: skipped ({file.reason})", err=True)
     write_out(out, as_npz(found))
-    typer.echo(f"{out}: {len(found)} pictures, {network.n_features} numbers each, by {network.name}")
+    say(f"{out}: {len(found)} pictures, {network.n_features} numbers each, by {network.name}")
 
 
 def as_npz(found: "Collection") -> bytes:

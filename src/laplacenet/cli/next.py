@@ -8,7 +8,7 @@ import typer
 
 from laplacenet.cli.options import written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free, write_out
-from laplacenet.cli.output import write_data
+from laplacenet.cli.output import say, write_data
 
 if TYPE_CHECKING:
     from laplacenet.labeling.result import Labeling
@@ -78,5 +78,5 @@ def studio_tasks(labeling: "Labeling", rows: list[tuple[int, int, str]], url_pre
             err=True,
         )
     typer.echo("the project's labeling interface (Settings, Labeling Interface, Code):", err=True)
-    typer.echo(labeling_config(labeling.summary.class_names), err=True, nl=False)
+    say(*labeling_config(labeling.summary.class_names).rstrip("\n").split("\n"), err=True)
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

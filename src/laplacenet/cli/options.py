@@ -76,7 +76,7 @@ def last_entry(answers: Path) -> int:
     *whole, _ = read_whole(answers).split(b"\n")
     try:
         return int(json.loads(whole[-1])["n"])
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return 0
 
 

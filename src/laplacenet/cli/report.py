@@ -48,7 +48,7 @@ def page_of(run: Path) -> Path:
     from laplacenet.runtime import InputError, RunFolder
 
     folder = RunFolder.open(written_run(run))
-    if folder.has(SUMMARY):
+    if folder.has(SUMMARY) or "kind" in folder.read_experiment():
         return write_labeling_page(run)
     records = read_epochs(folder)
     if not records:

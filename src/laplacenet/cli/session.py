@@ -32,6 +32,7 @@ from laplacenet.runtime import (
     LostProcessError,
     RunError,
     RunFolder,
+    TimedMonitor,
     TimeLimitError,
     current_group,
     read_launch,
@@ -42,16 +43,24 @@ from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
 
 CURVES = "curves.png"
+READ = "have been read, nothing has been trained; go on with: the same command and a longer --for"
 
 
 def read_task(
-    experiment: Experiment, *, data_folder: Path | None = None, download: bool = False, is_strict: bool = False
+    experiment: Experiment,
+    *,
+    data_folder: Path | None = None,
+    download: bool = False,
+    is_strict: bool = False,
+    ends_at: float | None = None,
 ) -> Task:
     """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own.
 
-    `is_strict` refuses pictures that cannot be read, which are skipped otherwise.
+    `is_strict` refuses pictures that cannot be read, which are skipped otherwise. `ends_at` is when to give up, by
+    `time.monotonic`; several processes, which would not give up at the same picture, read to the end.
     """
-    with reading(experiment.data.name, is_live=not download) as tally:
+    with reading(experiment.data.name, is_live=not download) as display:
+        tally = TimedMonitor(display, None if current_group().reduces else ends_at, what_then=READ)
         if download and current_group().reduces:  # one process for all
 
             def fetch() -> None:

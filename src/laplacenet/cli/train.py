@@ -1,5 +1,6 @@
 """`laplacenet train`: one run, from a data set and a few labels to a run folder."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -101,23 +102,27 @@ def train(
     from laplacenet.experiments import override, read_experiment
     from laplacenet.experiments.fitting import fit_method
     from laplacenet.runtime import RunFolder, choose_device, start_group
+    from laplacenet.runtime.monitor import reading_ends_at, time_left
     from laplacenet.training import Execution
     from laplacenet.training.methods.presets import ORIGINAL
 
+    started_at = time.monotonic()
+    ends_at = reading_ends_at(time_limit, started_at)
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     start_group(execution.device)
     if resume is not None:
         folder = RunFolder.open(resume)
-        task = read_task(read_experiment(folder), data_folder=data_dir, download=download)
+        task = read_task(read_experiment(folder), data_folder=data_dir, download=download, ends_at=ends_at)
     else:
         experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
         experiment = with_chosen_method(experiment, method, preset=preset, model=model)
         experiment = from_pretrained(experiment) if pretrained else experiment
         experiment = override(in_folder(experiment, data_dir), settings or [])
-        task = read_task(experiment, download=download, is_strict=strict)
+        task = read_task(experiment, download=download, is_strict=strict, ends_at=ends_at)
         if method is not None and preset != ORIGINAL:
             task = fit_method(task, settings or [])
         name = f"{experiment.name}-{experiment.seed}"
         folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, *(labels or ())))
         keep_skipped(task, folder)
-    say_outcome(run_session(task, folder, execution=execution, limit_s=time_limit), folder)
+    limit_s = time_left(time_limit, started_at)
+    say_outcome(run_session(task, folder, execution=execution, limit_s=limit_s), folder)

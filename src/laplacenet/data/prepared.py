@@ -3,7 +3,8 @@
 `laplacenet data FOLDER --prepare` writes it; whoever reads the same pictures at the same size finds it. It lies in the
 cache folder, under the names and states of all its files, so that a file that is added, changed or removed leads
 elsewhere. Pictures are only appended, and a line in the index says when some are there for good: whatever is behind the
-last line is cut off when an interrupted preparation goes on.
+last line is cut off when an interrupted preparation goes on. A line carries a checksum: one that is damaged ends the
+index.
 """
 
 import hashlib
@@ -20,14 +21,15 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from laplacenet.data.dataset import Skipped
-from laplacenet.data.pictures import NO_MONITOR, decode_all
+from laplacenet.data.pictures import LARGEST_DEFAULT_SIZE, NO_MONITOR, decode_all
 from laplacenet.data.walking import PictureFile
-from laplacenet.runtime import InputError, Monitor, write_whole
+from laplacenet.runtime import InputError, Monitor, read_sealed, read_whole, write_sealed
 from laplacenet.runtime.cache_folder import cache_folder
-from laplacenet.runtime.files import sync
+from laplacenet.runtime.files import CHECKSUM, checksum, sync
 
-FORMAT = 1
+FORMAT = 2
 FOLDER, PIXELS, INDEX, SIZE = "pictures", "pixels.u8", "index.jsonl", "size.json"
+SIDE = "side"
 PICTURES_PER_LINE = 1024
 
 Decoded = tuple[UInt8[Tensor, "n 3 h w"], list[int], list[Skipped]]
@@ -46,17 +48,33 @@ class Prepared:
         return 3 * self.width * self.height
 
     def lines(self) -> list[dict[str, Any]]:
-        """What the index says; a line that a crash has cut short is none."""
+        """What the index says, up to a line that a crash has cut short or that is damaged."""
         try:
-            content = (self.folder / INDEX).read_text(encoding="utf-8")
-        except OSError:
+            content = read_whole(self.folder / INDEX)
+        except InputError:
             return []
-        return [json.loads(line) for line in content.splitlines(keepends=True) if line.endswith("\n")]
+        lines: list[dict[str, Any]] = []
+        for line in content.splitlines(keepends=True):
+            if (found := read_line(line)) is None:
+                break
+            lines.append(found)
+        return lines
 
     def images(self, n: int) -> UInt8[Tensor, "n 3 h w"]:
         """Read from the file as they are needed; what is written to them stays in memory."""
         shape = (n, 3, self.height, self.width)
         return torch.from_numpy(np.memmap(self.folder / PIXELS, dtype=np.uint8, mode="c", shape=shape))
+
+
+def read_line(line: bytes) -> dict[str, Any] | None:
+    """A line of the index; None where it is not as it was written."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or line != written_line(found):
+        return None
+    return found if found.pop(CHECKSUM, None) == checksum(found) else None
 
 
 def find_prepared(pictures: Sequence[PictureFile], size: int | tuple[int, int]) -> Decoded | None:
@@ -87,9 +105,10 @@ def prepared_size(pictures: Sequence[PictureFile]) -> int | None:
     """The size that these pictures were prepared at when none was asked for: it need not be found out again."""
     folder = folder_of(pictures)
     try:
-        return None if folder is None else int(json.loads((folder / SIZE).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        size = None if folder is None else read_sealed(folder / SIZE).get(SIDE)
+    except InputError:
         return None
+    return size if type(size) is int and 1 <= size <= LARGEST_DEFAULT_SIZE else None
 
 
 def prepare(
@@ -103,10 +122,11 @@ def prepare(
     prepared = at_size(folder, size)
     prepared.folder.mkdir(parents=True, exist_ok=True)
     if is_default:
-        write_whole(folder / SIZE, json.dumps(size).encode())
+        write_sealed(folder / SIZE, {SIDE: size})
     lines = prepared.lines()
-    n_done = sum(line["n_files"] for line in lines)
-    n_kept = n_done - sum(len(line["failures"]) for line in lines)
+    n_done, n_kept = counts(lines)
+    if not has_bytes(prepared, n_kept):  # to make the file longer would add black pictures
+        lines, n_done, n_kept = [], 0, 0
     monitor.advance(n_done)
     with (prepared.folder / PIXELS).open("ab") as pixels, (prepared.folder / INDEX).open("ab") as index:
         os.truncate(pixels.fileno(), n_kept * prepared.row_bytes)
@@ -126,8 +146,18 @@ def prepare(
     return prepared
 
 
+def counts(lines: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """Of files, and of pictures among them that could be read."""
+    n_files = sum(line["n_files"] for line in lines)
+    return n_files, n_files - sum(len(line["failures"]) for line in lines)
+
+
 def written(lines: Sequence[dict[str, Any]]) -> Iterator[bytes]:
-    return (json.dumps(line).encode() + b"\n" for line in lines)
+    return (written_line({**line, CHECKSUM: checksum(line)}) for line in lines)
+
+
+def written_line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
 
 
 def at_size(folder: Path, size: int | tuple[int, int]) -> Prepared:
@@ -153,6 +183,7 @@ def key_folder(pictures: Sequence[PictureFile]) -> Path:
             status = picture.path.stat()
         except OSError as error:
             raise InputError(f"{picture.path}: cannot be read ({error.strerror})") from error
-        state = (status.st_size, status.st_mtime_ns, status.st_ino)
+        # the time of modification alone can be set back, as copying programs do
+        state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         digest.update(f"{state} ".encode() + os.fsencode(os.path.abspath(picture.path)) + b"\0")  # noqa: PTH100 - links stay
     return cache_folder() / FOLDER / digest.hexdigest()[:32]

@@ -321,7 +321,7 @@ def split_name(template: str, split: int) -> str:
     """`4000/{split:02d}` for split 3 is `4000/03`."""
     try:
         return template.format(split=split)
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError, MemoryError) as error:
         raise InputError(f"--split-key {template}: write the number as {{split}} or {{split:02d}}") from error
 
 

@@ -36,8 +36,7 @@ def select_next(labeling: Labeling, n: int) -> Selection:
     Uncertainty without this picks fifty pictures of one hard pair, spread without it picks outliers. Fewer rows are the
     beginning of more.
     """
-    if n < 1:
-        raise InputError(f"-n {n}: ask for at least one row")
+    require_some(n)
     candidates = torch.nonzero(~labeling.is_given).squeeze(1)
     if len(candidates) == 0:
         return Selection(candidates, candidates)
@@ -82,8 +81,14 @@ def next_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     return [(row, int(labeling.labels[row]), why(labeling, row, n_alike)) for row, n_alike in rows]
 
 
+def require_some(n: int) -> None:
+    if n < 1:
+        raise InputError(f"-n {n}: ask for at least one row")
+
+
 def suspect_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
     """The n most doubtful of the given labels: row, what the scores say that it had no part in, reason."""
+    require_some(n)
     rows = suspects(labeling)[:n].tolist()
     return [(row, int(labeling.unseen_scores[row].argmax()), why_suspect(labeling, row)) for row in rows]
 

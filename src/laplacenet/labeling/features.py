@@ -27,7 +27,7 @@ from laplacenet.models.features.cache import VectorCache, cache_folder, picture_
 from laplacenet.models.features.embedding import embed_pictures
 from laplacenet.models.features.folder import FolderReading, embed_folder
 from laplacenet.models.features.lite import VARIANTS
-from laplacenet.runtime import InputError, Monitor, RunFolder, TimeLimitError
+from laplacenet.runtime import InputError, Monitor, RunFolder
 
 FEWER_PIXELS = 160  # half the time of 224; 0.2 to 0.4 points less on CIFAR-100
 EMBEDDING_SHARE = 0.8  # of the time left, for which the network's own pixels are kept
@@ -60,32 +60,6 @@ def suspect_ratio(n_classes: int) -> float:
     With 150 for a hundred classes, 3 correct labels in 100 were suspected.
     """
     return SUSPECT_RATIO * max(1.0, (n_classes - 1) / 9)
-
-
-class TimedMonitor:
-    """Ends the embedding of pictures when its time is up, by a TimeLimitError; the cache has what was done until then.
-
-    The last pictures may be late: what remains to be done after them takes seconds.
-    """
-
-    def __init__(self, monitor: Monitor, ends_at: float | None) -> None:
-        """`ends_at` is by `time.monotonic`, None for no limit."""
-        self.monitor, self.ends_at = monitor, ends_at
-        self.n_done, self.is_late = 0, False
-
-    @property
-    def should_stop(self) -> bool:
-        return self.monitor.should_stop
-
-    def advance(self, n: int) -> None:
-        self.n_done += n
-        if self.is_late:
-            raise TimeLimitError(
-                f"time is up; {self.n_done} pictures have been embedded and are in the cache;"
-                " go on with: the same command, or with a longer --for"
-            )
-        self.is_late = self.ends_at is not None and time.monotonic() >= self.ends_at
-        self.monitor.advance(n)
 
 
 def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monitor: Monitor | None = None) -> Job:

@@ -23,7 +23,6 @@ from laplacenet.labeling.choices import (
     with_training_beside,
 )
 from laplacenet.labeling.features import (
-    TimedMonitor,
     feature_choices,
     features_of,
     labels_of,
@@ -39,7 +38,8 @@ from laplacenet.labeling.settings import PRETRAINED, SCRATCH, LabelingSettings, 
 from laplacenet.labeling.stage_plan import FINAL, plan_steps, use_threads
 from laplacenet.labeling.stages import PASS, STAGES, LabelingContext, StageEpoch
 from laplacenet.models.features import FeatureNetwork
-from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder
+from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder, TimedMonitor, TimeLimitError
+from laplacenet.runtime.monitor import reading_ends_at
 from laplacenet.runtime.run_folder import PROVENANCE, remove
 from laplacenet.training import DivergedError, Execution
 
@@ -49,6 +49,8 @@ LEAST_BESIDE_S = 30.0
 """Time left from which it pays to train a network beside pretrained features."""
 CHOOSING_SHARE = 0.4
 """Of the time: what --features auto may take to judge a pretrained network; a network is trained in the rest."""
+EMBEDDED = "have been embedded and are in the cache; go on with: the same command, or with a longer --for"
+READ = "have been read, no network has been trained; go on with: the same command and a longer --for"
 
 
 class Progress:
@@ -80,9 +82,10 @@ class LabelingSession:
     started_at: float
 
     def timed(self, monitor: Monitor, settings: LabelingSettings, *, share: float = 1.0) -> TimedMonitor:
-        """The monitor, with this share of the time that the settings allow."""
+        """The monitor, with this share of the time that the settings allow for embedding."""
         limit_s = settings.time.limit_s
-        return TimedMonitor(monitor, None if limit_s is None else self.started_at + share * limit_s)
+        ends_at = None if limit_s is None else self.started_at + share * limit_s
+        return TimedMonitor(monitor, ends_at, what_then=EMBEDDED)
 
     def read_features(self, settings: LabelingSettings, network: FeatureNetwork) -> Job:
         with self.progress.reading(settings.collection.pictures) as monitor:
@@ -99,8 +102,13 @@ class LabelingSession:
         return replace(settings, collection=replace(settings.collection, pixels=pixels)), (why,)
 
     def read(self, settings: LabelingSettings) -> Job:
+        """The rows to train on; pictures only until the time is up, for then none is left to train in."""
+        limit_s = settings.time.limit_s
+        if limit_s is None and settings.time.steps is None:
+            limit_s = DEFAULT_LIMIT_S
         with self.progress.reading(settings.collection.pictures) as monitor:
-            return read_job(settings, monitor)
+            timed = TimedMonitor(monitor, reading_ends_at(limit_s, self.started_at), what_then=READ)
+            return read_job(settings, timed)
 
 
 @dataclass(frozen=True)
@@ -206,7 +214,11 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
         why = "too few labels are given to judge it" if folds is None else "the time is used up"
         session.progress.chose((f"No network is trained beside the features: {why}.",))
         return SessionEnd(folder)
-    images = session.read(replace(settings, graph=training_graph(frozen.job)))
+    try:
+        images = session.read(replace(settings, graph=training_graph(frozen.job)))
+    except TimeLimitError:
+        session.progress.chose(("No network is trained beside the features: the time is used up.",))
+        return SessionEnd(folder)
     if not same_pictures(frozen.job, images):
         session.progress.warn("the pictures have changed while they were read; no network is trained on them")
         return SessionEnd(folder)

@@ -120,7 +120,7 @@ def read_description(found: Any, *, source: str) -> ModelDescription:
             statistics=None if statistics is None else _statistics(statistics, n_channels=shape[0]),
             temperature=usable_temperature(found.get("temperature", 1.0)),
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
         raise InputError(f"{source}: not the description of a model ({first_line(error)})") from error
 
 
@@ -136,6 +136,8 @@ def _shape(found: Any) -> tuple[int, ...]:
 def _names(found: Any) -> tuple[str, ...]:
     if not (isinstance(found, list) and found and all(isinstance(name, str) for name in found)):
         raise ValueError(f"no classes are called {found!r}")
+    if len(set(found)) < len(found):
+        raise ValueError("two of its classes have the same name")
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -26,10 +27,12 @@ from laplacenet.review.embedding import Embedder
 from laplacenet.review.opening import Opened, Source, open_session
 from laplacenet.review.outputs import write_outputs
 from laplacenet.review.server import Site, application
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, read_json
 
 LOOPBACK = "127.0.0.1"
 N_TOKEN_BYTES = 24
+TOKEN = re.compile(f"[A-Za-z0-9_-]{{{N_TOKEN_BYTES},100}}")
+"""It becomes a part of the address and of a cookie."""
 SETTLE_S = 10.0
 POLL_S = 0.05
 SWITCH_S = 0.001
@@ -181,12 +184,13 @@ def entrance_file(run: Path) -> Path:
 def remembered_entrance(run: Path) -> tuple[str, int]:
     """Token and port of the last time: a page that is still open finds the program again when it is restarted."""
     try:
-        found = json.loads(entrance_file(run).read_bytes())
-        token, port = str(found["token"]), int(found["port"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return secrets.token_urlsafe(N_TOKEN_BYTES), 0
-    is_usable = len(token) >= N_TOKEN_BYTES and 0 < port < 1 << 16
-    return (token, port) if is_usable else (secrets.token_urlsafe(N_TOKEN_BYTES), 0)
+        found = read_json(entrance_file(run))
+        token, port = found["token"], found["port"]
+        if TOKEN.fullmatch(token) and type(port) is int and 0 < port < 1 << 16:
+            return token, port
+    except (InputError, KeyError, TypeError):
+        pass
+    return secrets.token_urlsafe(N_TOKEN_BYTES), 0
 
 
 def remember_entrance(run: Path, token: str, port: int) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import hmac
 import importlib.resources
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ BODY_TIMEOUT_S = 10.0
 MOST_STREAMS = 32
 HEARTBEAT_S = 15.0
 LONGEST_TEXT = 200
+NUMBER = re.compile("-?[0-9]{1,11}")
 VIAS = ("queue", "grid", "audit", "class", "map", "search", "disagreement")
 PAGE_FILES = {
     "index.html": "text/html; charset=utf-8",
@@ -367,7 +369,7 @@ def listed(body: dict[str, Any], key: str) -> list[Any]:
 
 
 def integer(value: Any, name: str) -> int:
-    if isinstance(value, str) and value.lstrip("-").isdigit() and len(value) < 12:
+    if isinstance(value, str) and NUMBER.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError(f"{name}: a number")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError, TimeLimitError
 from laplacenet.runtime.files import read_json, read_sealed, read_whole, write_json, write_sealed, write_whole
 from laplacenet.runtime.launch import Launch, read_launch
-from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor
+from laplacenet.runtime.monitor import Interruption, Monitor, NullMonitor, TimedMonitor
 from laplacenet.runtime.protection import require_apart, require_no_input
 from laplacenet.runtime.run_folder import RunFolder
 
@@ -30,6 +30,7 @@ __all__ = [
     "RunError",
     "RunFolder",
     "TimeLimitError",
+    "TimedMonitor",
     "choose_device",
     "compute_dtype",
     "current_group",

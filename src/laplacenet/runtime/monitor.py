@@ -1,14 +1,18 @@
 """What a long computation tells the person who waits, and how it is asked to stop."""
 
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Protocol, runtime_checkable
 
+from laplacenet.runtime.errors import TimeLimitError
 from laplacenet.runtime.launch import read_launch
 
 USUAL: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 """What a signal does by itself, even where a shell has let the process ignore it."""
+LEAST_READING_S = 3.0
+"""For reading pictures, whatever the time limit: what is read in a moment begins its run."""
 
 
 @runtime_checkable
@@ -28,6 +32,39 @@ class NullMonitor:
 
     def advance(self, n: int) -> None:
         pass
+
+
+class TimedMonitor:
+    """Ends the reading of pictures when its time is up, by a TimeLimitError.
+
+    The last pictures may be late: what remains to be done after them takes seconds.
+    """
+
+    def __init__(self, monitor: Monitor, ends_at: float | None, *, what_then: str) -> None:
+        """`ends_at` is by `time.monotonic`, None for no limit; `what_then` follows the number of pictures."""
+        self.monitor, self.ends_at, self.what_then = monitor, ends_at, what_then
+        self.n_done, self.is_late = 0, False
+
+    @property
+    def should_stop(self) -> bool:
+        return self.monitor.should_stop
+
+    def advance(self, n: int) -> None:
+        self.n_done += n
+        if self.is_late:
+            raise TimeLimitError(f"time is up; {self.n_done} pictures {self.what_then}")
+        self.is_late = self.ends_at is not None and time.monotonic() >= self.ends_at
+        self.monitor.advance(n)
+
+
+def reading_ends_at(limit_s: float | None, started_at: float) -> float | None:
+    """When to give up reading what is to be trained on, for nothing could be trained any more; by `time.monotonic`."""
+    return None if limit_s is None else max(started_at + limit_s, time.monotonic() + LEAST_READING_S)
+
+
+def time_left(limit_s: float | None, started_at: float) -> float | None:
+    """For training, after reading; a moment of reading does not count, or short limits would never train a step."""
+    return None if limit_s is None else max(0.0, limit_s - max(0.0, time.monotonic() - started_at - LEAST_READING_S))
 
 
 class Interruption:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from laplacenet.data.decoding import decode
-from laplacenet.models.features import FeatureNetwork
+from laplacenet.models.features import FeatureNetwork, embedding
 from laplacenet.models.features.cache import VectorCache, cache_folder
 from laplacenet.models.features.embedding import embed_pictures
 
@@ -129,6 +130,35 @@ def test_the_variable_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert cache_folder() == tmp_path
     monkeypatch.delenv("LAPLACENET_CACHE")
     assert cache_folder().name == "laplacenet"
+
+
+def test_a_batch_under_way_is_not_finished_once_it_is_time_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_begun, is_ending = threading.Event(), threading.Event()
+    decoded: list[int] = []
+    network = tiny_network()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, *arguments: bool, **options: bool) -> None:
+            is_ending.set()
+            super().shutdown(*arguments, **options)
+
+    class Stopping(Counter):
+        @property
+        def should_stop(self) -> bool:
+            return self.n > 0 and has_begun.wait(20)
+
+    def decode_file(position: int, pixels: int) -> Tensor:
+        decoded.append(position)
+        if position == network.batch_size:  # the first of the second batch
+            has_begun.set()
+            is_ending.wait(20)
+        return torch.zeros(3, pixels, pixels, dtype=torch.uint8)
+
+    monkeypatch.setattr(embedding, "ThreadPoolExecutor", Pool)
+    paths = [Path(f"{i}.png") for i in range(2 * network.batch_size)]
+    with pytest.raises(KeyboardInterrupt):
+        embed_pictures(paths, network, monitor=Stopping(), decode_file=decode_file)
+    assert decoded == list(range(network.batch_size + 1))
 
 
 def test_no_thread_works_on_after_a_monitor_has_raised(paths: list[Path]) -> None:

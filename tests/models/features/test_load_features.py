@@ -117,6 +117,13 @@ def test_a_models_own_size_and_normalization_are_used(monkeypatch: pytest.Monkey
     torch.testing.assert_close(features.embed(pictures), expected)
 
 
+def test_weights_of_other_shapes_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("laplacenet.models.features.timm_model.import_timm", lambda: FakeTimm)
+    torch.save({"2.weight": torch.zeros(7, 3), "2.bias": torch.zeros(7)}, tmp_path / "w.pth")
+    with pytest.raises(InputError, match="weights of another network than timm:tiny"):
+        load_features("timm:tiny", weights=tmp_path / "w.pth")
+
+
 def test_weights_that_lack_a_tensor_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("laplacenet.models.features.timm_model.import_timm", lambda: FakeTimm)
     torch.save({"2.weight": torch.zeros(5, 3)}, tmp_path / "w.pth")

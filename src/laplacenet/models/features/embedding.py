@@ -7,6 +7,7 @@ What is done is put into the cache every few hundred pictures, so that an interr
 
 import contextlib
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -80,6 +81,7 @@ def embed_pictures(
         vectors[position] = rows.pop(position)
         is_known[position] = True
     unsaved: list[int] = []
+    is_over = threading.Event()
 
     def save() -> None:
         known = [(key, position) for position in unsaved if (key := keys[position]) is not None]
@@ -89,7 +91,8 @@ def embed_pictures(
 
     try:
         # closed at once when something is raised: a traceback would keep its threads at work
-        with contextlib.closing(_stream(decode_file or from_files(paths), missing, features)) as batches:
+        decode_file = decode_file or from_files(paths, is_over)
+        with contextlib.closing(_stream(decode_file, missing, features, is_over)) as batches:
             for batch in batches:
                 failures |= batch.failures
                 if batch.vectors is not None:
@@ -107,12 +110,20 @@ def embed_pictures(
     return Embeddings(vectors if len(kept) == len(paths) else vectors[is_known], kept, failures, n_cached)
 
 
-def from_files(paths: Sequence[Path]) -> Decoder:
-    return lambda position, pixels: torch.from_numpy(decode(paths[position], size=pixels)).permute(2, 0, 1)
+def from_files(paths: Sequence[Path], is_over: threading.Event) -> Decoder:
+    def decode_file(position: int, pixels: int) -> UInt8[Tensor, "3 h w"]:
+        return torch.from_numpy(decode(paths[position], size=pixels, should_stop=is_over.is_set)).permute(2, 0, 1)
+
+    return decode_file
 
 
-def _stream(decode_file: Decoder, positions: Sequence[int], features: FeatureNetwork) -> Generator[_Batch, None, None]:
-    """The pictures at these positions, in batches and in order, a bounded number of batches ahead of the reader."""
+def _stream(
+    decode_file: Decoder, positions: Sequence[int], features: FeatureNetwork, is_over: threading.Event
+) -> Generator[_Batch, None, None]:
+    """The pictures at these positions, in batches and in order, a bounded number of batches ahead of the reader.
+
+    `is_over` is set when no more are wanted, so that the threads, which are waited for, need not finish their batches.
+    """
     size = features.batch_size
     batches = [list(positions[start : start + size]) for start in range(0, len(positions), size)]
     is_on_cpu = features.device.type == "cpu"
@@ -121,7 +132,7 @@ def _stream(decode_file: Decoder, positions: Sequence[int], features: FeatureNet
     waiting: deque[Future[_Batch]] = deque()
 
     def work(batch: list[int]) -> _Batch:
-        decoded = _decode_batch(decode_file, batch, features.pixels)
+        decoded = _decode_batch(decode_file, batch, features.pixels, is_over)
         return _embed_batch(decoded, features) if is_on_cpu else decoded
 
     pool = ThreadPoolExecutor(min(n_threads, n_ahead), initializer=torch.set_num_threads, initargs=(1,))
@@ -136,13 +147,16 @@ def _stream(decode_file: Decoder, positions: Sequence[int], features: FeatureNet
             while waiting:
                 yield _embed_batch(waiting.popleft().result(), features)
     finally:
+        is_over.set()
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(n_torch)  # the last number set anywhere is what later threads begin with
 
 
-def _decode_batch(decode_file: Decoder, positions: list[int], pixels: int) -> _Batch:
+def _decode_batch(decode_file: Decoder, positions: list[int], pixels: int, is_over: threading.Event) -> _Batch:
     pictures, kept, failures = [], [], {}
     for position in positions:
+        if is_over.is_set():
+            raise KeyboardInterrupt
         try:
             pictures.append(decode_file(position, pixels))
             kept.append(position)

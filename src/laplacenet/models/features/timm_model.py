@@ -67,7 +67,10 @@ def create(timm: Any, name: str, weights: Path | None) -> Any:
     if weights is None:
         return model
     tensors = read_tensors(weights)
-    missing, _ = model.load_state_dict(tensors, strict=False)  # the file may hold the classifier, which is left out
+    try:  # the file may hold the classifier, which is left out
+        missing, _ = model.load_state_dict(tensors, strict=False)
+    except RuntimeError as error:  # the same names with other shapes
+        raise InputError(f"--weights {weights}: weights of another network than {name}") from error
     if missing:
         raise InputError(
             f"--weights {weights}: no weights of {name}; it lacks {missing[0]} and {len(missing) - 1} more"
