@@ -85,3 +85,13 @@ def recompute_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
         network.train(was_training)
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
+
+
+class TwoHeads(StudentAndTeacher):
+    """The student's second head is trained with it; the teacher has but one."""
+
+    def __init__(self, student: Network, *, seed: int) -> None:
+        super().__init__(student)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.second_head = nn.Linear(student.embedding_size, student.n_classes)

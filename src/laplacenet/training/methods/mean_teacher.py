@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from laplacenet.models import Network
 from laplacenet.runtime import stream_seed
-from laplacenet.training.averages import Statistics, StudentAndTeacher
+from laplacenet.training.averages import Statistics, StudentAndTeacher, TwoHeads
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
@@ -47,16 +47,6 @@ class MeanTeacherConfig(ConsistencyConfig):
         denominators, statistics = ", ".join(DENOMINATORS), get_args(Statistics)
         self.require(self.labeled_loss_over in DENOMINATORS, "labeled_loss_over", f"be one of {denominators}")
         self.require(self.teacher_statistics in statistics, "teacher_statistics", f"be one of {', '.join(statistics)}")
-
-
-class TwoHeads(StudentAndTeacher):
-    """The student's second head is trained with it; the teacher has but one."""
-
-    def __init__(self, student: Network, *, seed: int) -> None:
-        super().__init__(student)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.second_head = nn.Linear(student.embedding_size, student.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
