@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from laplacenet.experiments.benchmark.clock import captured
 from laplacenet.experiments.benchmark.settings import StepCase
 from laplacenet.models import build_model
 from laplacenet.runtime import mixed_precision
 from laplacenet.training import Execution
 from laplacenet.training.loop import prepare
-
-WARM_UP_STEPS = 3
 
 
 class BareStep:
@@ -42,7 +41,7 @@ class BareStep:
         self._loss: Callable[[], Tensor] = (
             torch.compile(self._plain_loss, dynamic=False) if execution.compiles else self._plain_loss
         )
-        self._step: Callable[[], None] = self._captured() if device.type == "cuda" else self._take
+        self._step: Callable[[], None] = captured(self._take, self.device) if device.type == "cuda" else self._take
 
     def round(self, n_steps: int) -> Iterator[None]:
         """Some steps; yields after each."""
@@ -59,15 +58,3 @@ class BareStep:
         self.optimizer.zero_grad(set_to_none=True)
         self._loss().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-
-    def _captured(self) -> Callable[[], None]:
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP_STEPS):
-                self._take()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._take()
-        return graph.replay

@@ -1,4 +1,4 @@
-"""Time and memory: what is measured on a GPU is waited for, medians stand for many."""
+"""Time and memory: what is measured on a GPU is captured and waited for, medians stand for many."""
 
 import contextlib
 import gc
@@ -12,6 +12,7 @@ from typing import TypeVar
 import torch
 
 Result = TypeVar("Result")
+WARM_UP_STEPS = 3
 
 
 def wait_for(device: torch.device) -> None:
@@ -102,3 +103,17 @@ def peak_bytes(device: torch.device) -> int:
         return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     except (OSError, StopIteration):
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def captured(take: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """The step as one graph that is replayed, captured after a few steps that warm up."""
+    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP_STEPS):
+            take()
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        take()
+    return graph.replay

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.augment import AugmentConfig
-from laplacenet.experiments.benchmark.clock import time_work
+from laplacenet.experiments.benchmark.clock import captured, time_work
 from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, random_images
 from laplacenet.experiments.step_times import first_phase
 from laplacenet.models import Network, build_model
@@ -24,7 +24,6 @@ from laplacenet.training.methods.vat import single_precision
 from laplacenet.training.step import Stepper
 
 SIDE = 32
-WARM_UP_STEPS = 3
 LONG = 10**6  # steps, as in a run whose supervised start is not cut
 N_LABELED = 4_000
 
@@ -162,7 +161,7 @@ class BarePasses:
             weight_decay=5e-4,
             fused=self.device.type == "cuda",
         )
-        self._step: Callable[[], None] = self._captured() if self.device.type == "cuda" else self._take
+        self._step: Callable[[], None] = captured(self._take, self.device) if self.device.type == "cuda" else self._take
 
     def _images(self, one: Pass, generator: torch.Generator) -> Tensor:
         images = torch.randn(one.n_images, 3, SIDE, SIDE, generator=generator).to(self.device, one.dtype)
@@ -192,15 +191,3 @@ class BarePasses:
             if one.of_input:
                 torch.autograd.grad(loss, x)
         return loss if one.trains else None
-
-    def _captured(self) -> Callable[[], None]:
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP_STEPS):
-                self._take()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._take()
-        return graph.replay
