@@ -6,14 +6,11 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 from torch.nn import functional
 
-Targets = Int64[Tensor, " b"] | Float[Tensor, "b C"]
-"""Classes, or a distribution over them for each image."""
 
-
-def multi_view_cross_entropy(logits: Float[Tensor, "n_views b C"], targets: Targets) -> Float[Tensor, ""]:
+def multi_view_cross_entropy(logits: Float[Tensor, "n_views b C"], targets: Int64[Tensor, " b"]) -> Float[Tensor, ""]:
     """L_ssl with n_a views (and L_sup, the same sum over labeled images): 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i)."""
-    repeated = targets.repeat(logits.shape[0], *[1] * (targets.ndim - 1))
-    return functional.cross_entropy(logits.flatten(0, 1), repeated)
+    n_views = logits.shape[0]
+    return functional.cross_entropy(logits.flatten(0, 1), targets.repeat(n_views))
 
 
 def weighted_cross_entropy(
@@ -53,7 +50,7 @@ def at_least_float32(logits: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
 def mixed_cross_entropy(
     logits: Float[Tensor, "n_views b C"],
-    targets: Targets,
+    targets: Int64[Tensor, " n"],
     partners: Int64[Tensor, " b"],
     mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network
-from laplacenet.runtime import InputError, stream
+from laplacenet.runtime import stream
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, Block, EpochPlan
@@ -27,7 +27,7 @@ from laplacenet.training.objective import (
 from laplacenet.training.views import views_of_all
 from laplacenet.training.weighting import iscen_weights
 
-PARTNERS, MIX_WEIGHT, WEIGHTS, SOFT_TARGETS = "partners", "mix_weight", "weights", "soft_targets"
+PARTNERS, MIX_WEIGHT, WEIGHTS = "partners", "mix_weight", "weights"
 
 
 @dataclass(frozen=True)
@@ -48,25 +48,16 @@ class PseudoLabelConfig(MixUpConfig):
 
     `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful. With an `ema_decay`
     the features that are labeled, and the network that is judged, are those of a moving average of the weights.
-    Until `one_view_share` of the steps an image has one view in a step, not `n_views`. `network_share` makes
-    pseudo-labels soft: of each image's target this share, reached in a line at the last step, is the network's own
-    prediction.
     """
 
     supervised_passes: int = 100
     class_weighting: bool = False
     ema_decay: float = 0.0
-    one_view_share: float = 0.0
-    network_share: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.supervised_passes >= 0, "supervised_passes", "not be negative")
         self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
-        self.require(0 <= self.one_view_share <= 1, "one_view_share", "lie in [0, 1]")
-        self.require(0 <= self.network_share <= 1, "network_share", "lie in [0, 1]")
-        if self.class_weighting and self.network_share:
-            raise InputError("method.network_share has no use beside method.class_weighting; set one of the two to 0")
 
 
 @dataclass(frozen=True)
@@ -109,17 +100,17 @@ class MixUpTraining(BaseMethod):
         partners = block.draws[PARTNERS][:, own.start : own.stop]
         columns = torch.cat([torch.arange(own.start, own.stop).expand_as(partners), partners], dim=1)
         n_rows, n_steps = block.rows.shape[1], len(block)
-        n_views, views = len(block.sources) // n_rows, block.views
+        views = block.views
         if views is not None:
-            steps, kinds = torch.arange(n_steps)[:, None, None], torch.arange(n_views)[None, :, None]
-            views = views.reshape(n_steps, n_views, n_rows)[steps, kinds, columns[:, None, :]]
+            steps, kinds = torch.arange(n_steps)[:, None, None], torch.arange(self.config.n_views)[None, :, None]
+            views = views.reshape(n_steps, self.config.n_views, n_rows)[steps, kinds, columns[:, None, :]]
             views = views.reshape(n_steps, -1)
         here = torch.arange(len(own), 2 * len(own)).repeat(n_steps, 1)
         return replace(
             block,
             rows=block.rows.gather(1, columns),
             n_labeled=0,  # labeled and unlabeled rows count alike
-            sources=torch.arange(2 * len(own)).repeat(n_views),
+            sources=torch.arange(2 * len(own)).repeat(self.config.n_views),
             views=views,
             draws={**block.draws, PARTNERS: here},
         )
@@ -129,8 +120,7 @@ class MixUpTraining(BaseMethod):
 
         There is a partner for each row; rows behind these are there to be partners only.
         """
-        targets = batch.tables.get(SOFT_TARGETS, batch.tables[TARGETS])
-        partners, mix_weight = batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
+        targets, partners, mix_weight = batch.tables[TARGETS], batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
         mixed = mix(views, partners, mix_weight)
         logits = at_least_float32(learner(mixed.flatten(0, 1))).reshape(*mixed.shape[:2], -1)
@@ -197,23 +187,12 @@ class PseudoLabeling(MixUpTraining):
         features = inference.embed(inputs)
         require_finite(features, what="features", step=first_step)
         pseudo_labels = self.label(inference, features)
-        tables = self.tables(pseudo_labels)
-        if self.config.network_share:
-            share = self.config.network_share * first_step / self.steps
-            with torch.no_grad():
-                predictions = inference.network.head(features).softmax(dim=1)
-            tables[SOFT_TARGETS] = soft_targets(pseudo_labels.labels, predictions, self.problem.labels, share=share)
         is_drawable = (self.problem.labels < 0) & ~pseudo_labels.unreachable.cpu()
         rows = torch.nonzero(is_drawable).flatten().numpy()
         n_steps = min(self.epoch_steps(len(rows)), self.steps - first_step)
         phase = SEMI_SUPERVISED if len(rows) else SUPERVISED  # no label reaches anything: none is invented
-        report = LabelReport(pseudo_labels, mean_cosine(features))
+        tables, report = self.tables(pseudo_labels), LabelReport(pseudo_labels, mean_cosine(features))
         return EpochPlan(index, phase, first_step, n_steps, self.shuffled(rows, index), tables, report)
-
-    def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
-        if self.config.n_views > 1 and plan.first_step < self.config.one_view_share * self.steps:
-            return replace(self, config=replace(self.config, n_views=1)).draw(plan, first_step, n_steps)
-        return super().draw(plan, first_step, n_steps)
 
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         raise NotImplementedError
@@ -223,15 +202,6 @@ class PseudoLabeling(MixUpTraining):
         if self.config.class_weighting:
             tables[WEIGHTS] = iscen_weights(pseudo_labels, self.problem.labels, n_classes=self.n_classes)
         return tables
-
-
-def soft_targets(
-    labels: Int64[Tensor, " n"], predictions: Float[Tensor, "n C"], given: Int64[Tensor, " n"], *, share: float
-) -> Float[Tensor, "n C"]:
-    """(1 − share)·one-hot + share·prediction; a given label stays one-hot."""
-    hard = torch.nn.functional.one_hot(labels, predictions.shape[1]).to(predictions)
-    shares = torch.where(given.to(labels.device) >= 0, 0.0, share)[:, None].to(predictions)
-    return torch.lerp(hard, predictions, shares)
 
 
 @dataclass(frozen=True, eq=False)
