@@ -512,7 +512,7 @@ def require_labeling(path: PathLike) -> Path:
     if (Path(path) / "labeling.json").exists():
         return Path(path)
     if not (Path(path) / EXPERIMENT).is_file():
-        raise InputError(f"{path}: is no run folder and holds no labeling; laplacenet label makes one")
+        raise InputError(f"{path}: not a run folder, and it holds no labeling; laplacenet label makes one")
     folder = RunFolder.open(Path(path))
     if "kind" not in folder.read_experiment():
         raise InputError(

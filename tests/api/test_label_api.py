@@ -73,7 +73,7 @@ def test_a_run_is_opened_again_and_resumed(embeddings: Path, tmp_path: Path) -> 
         ({"settings": ["collection.pictures=/etc"]}, "cannot be set this way"),
         ({"settings": ["train.steps=5"]}, "use --steps"),
         ({"prior": "1,2"}, "4 positive numbers"),
-        ({"resume": "nowhere"}, "is no run folder"),
+        ({"resume": "nowhere"}, "not a run folder"),
     ],
 )
 def test_what_the_command_refuses_is_refused_before_a_folder_is_begun(

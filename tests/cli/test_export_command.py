@@ -32,7 +32,7 @@ def test_a_run_is_exported_checked_and_not_overwritten(shell: Shell) -> None:
         "export run --format tflite": "choose one of torch-export, onnx",
         "export run --format torch-export --out model.onnx": "ends in .pt2",
         "export run --format torch-export --out no/such/model.pt2": "cannot be written",
-        "export nowhere": "nowhere: is no run folder",
+        "export nowhere": "nowhere: not a run folder",
     }.items():
         assert message in shell.fails(*arguments.split())
     (shell.folder / "run" / "model.json").write_text('{"kind": "graph"}')

@@ -167,7 +167,7 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
         (("mine.npz", "--set", "graph.q=1"), "unknown field 'q'"),
         (("mine.npz", "--labels", "nowhere.csv"), "nowhere.csv"),
         (("mine.npz", "--test", "nowhere"), "no such file or folder"),
-        (("--resume", "nowhere"), "is no run folder"),
+        (("--resume", "nowhere"), "not a run folder"),
         (("mine.npz", "--resume", "begun"), "--resume takes all settings from its run folder"),
         (("--resume", "begun", "--no-flip"), "--resume takes all settings from its run folder"),
         (("--resume", "begun", "--prior", "equal"), "--resume takes all settings from its run folder"),

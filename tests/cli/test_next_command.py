@@ -76,7 +76,7 @@ def test_label_studio_gets_tasks_and_is_told_the_view(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("next empty", "is no run folder"),
+        ("next empty", "not a run folder"),
         ("next run -n 0", "-n"),
         ("next run --format xml", "choose one of csv, label-studio"),
         ("next run --out next.json", "ends in .csv"),

@@ -71,14 +71,14 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("reproduce table-3 --checkpoint-every -1s", "--checkpoint-every -1s: give a time"),
         ("train digits --out bars.npz", "is a file; name a folder"),
         ("train digits --out .", "exists already; choose another --out"),
-        ("train digits --out . --overwrite", "is no run folder, so --overwrite leaves it alone"),
-        ("train --resume nowhere", "nowhere: is no run folder"),
-        ("train --resume empty", "empty: is no run folder"),
+        ("train digits --out . --overwrite", "not a run folder, so --overwrite leaves it alone"),
+        ("train --resume nowhere", "nowhere: not a run folder"),
+        ("train --resume empty", "empty: not a run folder"),
         ("train --speed fast", "; see laplacenet train --help"),
         ("trian", "trian"),
-        ("evaluate nowhere", "nowhere: is no run folder"),
+        ("evaluate nowhere", "nowhere: not a run folder"),
         ("evaluate", "run"),
-        ("predict nowhere picture.png", "nowhere: is no run folder"),
+        ("predict nowhere picture.png", "nowhere: not a run folder"),
         ("predict begun", "pictures"),
         ("data cifar11", "choose one of cifar10"),
         ("data broken.npz", "broken.npz"),
@@ -123,8 +123,8 @@ def test_every_option_either_goes_with_resume_or_is_refused(command: str) -> Non
 
 def test_what_is_no_setting_goes_with_resume(shell: Shell) -> None:
     words = "--device cpu --compile --data-dir empty --download --for 9m --checkpoint-every 9m"
-    assert "empty: is no run folder" in shell.fails("train", "--resume", "empty", *words.split())
-    assert "empty: is no run folder" in shell.fails("label", "--resume", "empty", "--device", "cpu", "--for", "9m")
+    assert "empty: not a run folder" in shell.fails("train", "--resume", "empty", *words.split())
+    assert "empty: not a run folder" in shell.fails("label", "--resume", "empty", "--device", "cpu", "--for", "9m")
 
 
 def parameters(command: str) -> list[Any]:

@@ -86,7 +86,7 @@ def test_overwriting_never_follows_a_link(tmp_path: Path, link: str) -> None:
 
 def test_a_folder_with_an_experiment_json_of_the_users_own_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "experiment.json").write_text("{}")
-    with pytest.raises(InputError, match="is no run folder, so --overwrite leaves it alone"):
+    with pytest.raises(InputError, match="not a run folder, so --overwrite leaves it alone"):
         RunFolder.create(tmp_path, overwrite=True)
     assert files(tmp_path) == {"experiment.json"}
 

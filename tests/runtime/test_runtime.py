@@ -111,11 +111,11 @@ def test_a_run_folder_is_never_overwritten_unless_told_to(tmp_path: Path) -> Non
 
 def test_what_is_no_run_folder_is_left_alone_even_with_overwrite(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="is no run folder, so --overwrite leaves it alone"):
+    with pytest.raises(InputError, match="not a run folder, so --overwrite leaves it alone"):
         RunFolder.create(tmp_path, overwrite=True)
     with pytest.raises(InputError, match="is a file"):
         RunFolder.create(tmp_path / "thesis.tex")
-    with pytest.raises(InputError, match="is no run folder"):
+    with pytest.raises(InputError, match="not a run folder"):
         RunFolder.open(tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 

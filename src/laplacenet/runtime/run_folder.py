@@ -82,7 +82,7 @@ class RunFolder:
         if not is_free and not overwrite:
             raise InputError(f"{path}: exists already; choose another --out, or --overwrite, or --resume it")
         if not is_free and not folder._is_run():
-            raise InputError(f"{path}: is no run folder, so --overwrite leaves it alone; choose another --out")
+            raise InputError(f"{path}: not a run folder, so --overwrite leaves it alone; choose another --out")
         if not is_free and folder.has(ANSWERS):
             raise InputError(f"{path}: --overwrite never deletes the answers of a review; choose another --out")
         folder._clear()
@@ -91,7 +91,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         if not (path / EXPERIMENT).is_file():
-            raise InputError(f"{path}: is no run folder (it has no {EXPERIMENT})")
+            raise InputError(f"{path}: not a run folder (it has no {EXPERIMENT})")
         return cls(path)
 
     @property
