@@ -1,6 +1,7 @@
 """What `laplacenet compare` does: from its options to a comparison, and one run after another in the time there is."""
 
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from laplacenet.training import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
-TIME_IS_UP = 3  # the exit code: resumable
+FAILED, TIME_IS_UP = 1, 3  # exit codes; both are resumable
 TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
 
@@ -98,16 +99,20 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
             left_s = None if ends_at is None else ends_at - time.monotonic()
             stopped = why_not(bench, run, left_s=left_s)
             if not stopped:
-                _work_on(bench, run, limit_s=left_s)
+                _try(bench, run, limit_s=left_s)
                 write_record(bench, record)
     write_reports(bench, record)
     show_table(bench)
-    n_left = len(bench.due_runs())
+    n_left, failures = len(bench.due_runs()), bench.failures()
+    for failed in failures:
+        typer.echo(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
     if stopped:
         typer.echo(f"{stopped}; give the same command again to go on", err=True)
         raise typer.Exit(TIME_IS_UP)
     if n_left:
         typer.echo(f"other processes are still at work (runs left: {n_left}); the last one writes the table", err=True)
+    if failures:
+        raise typer.Exit(FAILED)
 
 
 def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
@@ -120,6 +125,18 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
     if left_s < needed_s:
         return f"time is up: {run.name} needs about {duration(needed_s)}, and {duration(left_s)} are left of --limit"
     return ""
+
+
+def _try(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
+    """One run. An error that is no invalid input concerns this run alone: it is noted, and the others go on."""
+    try:
+        _work_on(bench, run, limit_s=limit_s)
+    except (InputError, typer.Exit):
+        raise
+    except Exception as error:
+        bench.keep_failure(run, error)
+        traceback.print_exc()
+        typer.echo(f"{run.name}: failed; the other runs go on", err=True)
 
 
 def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
@@ -148,7 +165,7 @@ def write_record(bench: Workbench, record: Path | None) -> None:
     path = record or bench.folder / RECORD
     path.parent.mkdir(parents=True, exist_ok=True)
     with bench.lock("reports"):
-        content = comparison_record(bench.identity, bench.tuning_results(), bench.results())
+        content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
         write_json(path, provenance(bench.execution.device) | content)
 
 
