@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
-import torch.distributed as dist
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # told to no type checker
 
 from laplacenet.runtime.errors import InputError, LostProcessError, one_line
 from laplacenet.runtime.launch import Launch
@@ -45,7 +45,7 @@ def advising(how: Callable[[], str]) -> Iterator[None]:
 class PeerWatch:
     """Two threads: one counts and hears the others, which may block; one looks at the clock, which never does."""
 
-    def __init__(self, launch: Launch, store: dist.Store, *, silence_s: float) -> None:
+    def __init__(self, launch: Launch, store: Store, *, silence_s: float) -> None:
         self.launch, self.store, self.silence_s = launch, store, silence_s
         self.others = [rank for rank in range(launch.size) if rank != launch.rank]
         self.counts = dict.fromkeys(self.others, -1)
@@ -105,8 +105,8 @@ def watch_peers(launch: Launch) -> PeerWatch:
     """Begin to watch, once all processes have met at the address that torchrun gave them."""
     silence_s = peer_timeout_s()
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=silence_s))
-    watch = PeerWatch(launch, dist.PrefixStore(f"laplacenet/{launch.n_restarts}", store), silence_s=silence_s)
+    store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=silence_s))
+    watch = PeerWatch(launch, PrefixStore(f"laplacenet/{launch.n_restarts}", store), silence_s=silence_s)
     watch.start()
     return watch
 
