@@ -1,7 +1,6 @@
 """A session: answers in, labels of all pictures and the next question out."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from laplacenet.review import live, views
 from laplacenet.review.opening import join_labels
 from laplacenet.review.outputs import write_outputs
 from laplacenet.review.propagation import Propagation, join
-from laplacenet.review.questions import Grid, Ranking
 from laplacenet.review.state import NONE_ID
 from laplacenet.runtime import InputError
 
@@ -412,22 +410,19 @@ def test_naming_a_class_computes_nothing(session, truth):
     assert session.live.current.scores is before.scores
 
 
-def test_the_rest_of_a_grid_is_asked_for_when_some_of_it_was_kept_back(session, truth):
+@pytest.mark.parametrize("n_others", [0, 1, 2])
+def test_the_rest_of_a_grid_is_asked_for_when_some_of_it_was_kept_back(session, truth, monkeypatch, n_others):
     """If it went back into the queue, the pictures that are not kept back would be harder than those that are."""
-    play(session, truth, 12)
-    current = settled(session).live.current
-    open_rows = [row for row in range(N) if session.photos[row].name not in session.state.answers][:5]
-    red = session.state.class_called("red")
-    for n_others in (1, 2):
-        kept_back, *others = [open_rows.pop() for _ in range(1 + n_others)]
-        give(session, kept_back, "red", via="audit")
-        grid = Grid(current.columns.index(red), (kept_back, *others))
-        settled(session).live.current = replace(current, n=session.state.n, ranking=Ranking((), (grid,)))
-        question = session._choose("grid", set())
-        while question["via"] == "audit":
-            give(session, question["numbers"][0], truth[session.photos[question["numbers"][0]].name], via="audit")
-            open_rows = [row for row in open_rows if row not in question["numbers"]]
-            question = session._choose("grid", set())
-        assert question["numbers"] == others
-        assert question["kind"] == ("single" if n_others == 1 else "grid")
-        assert not session.state.is_kept_back(session.photos[kept_back].name)
+    kept_back, *rest = range(4)
+    give(settled(session), kept_back, "red", via="audit")
+    grids = iter([(kept_back, *rest[:n_others]), (rest[2],)])
+
+    def ask(result, mode, taken):
+        return {"kind": "grid", "via": "grid", "class": 0, "numbers": list(next(grids))}
+
+    monkeypatch.setattr(session, "_audit_is_due", lambda: False)
+    monkeypatch.setattr(session, "_choose_from_queue", ask)
+    question = session.next_question("a", mode="grid")
+    assert question["numbers"] == (rest[:n_others] or [rest[2]])
+    assert question["kind"] == ("single" if n_others == 1 else "grid")
+    assert not session.state.is_kept_back(session.photos[kept_back].name)
