@@ -426,3 +426,37 @@ def test_the_rest_of_a_grid_is_asked_for_when_some_of_it_was_kept_back(session, 
     assert question["numbers"] == (rest[:n_others] or [rest[2]])
     assert question["kind"] == ("single" if n_others == 1 else "grid")
     assert not session.state.is_kept_back(session.photos[kept_back].name)
+
+
+def keys_of(session):
+    return {one["name"]: one["key"] for one in views.summary(session)["classes"]}
+
+
+def test_a_class_called_by_a_digit_has_that_key_or_none(session):
+    for name in ("7", "cat", "0", "1", "3", "dog"):
+        session.new_class("a", name)
+    assert keys_of(session) == {"7": 7, "cat": 1, "0": None, "1": None, "3": 3, "dog": 2}
+
+
+def test_no_key_ever_moves(session):
+    labels = [session.new_class("a", f"class {'abcdefghijkl'[number]}") for number in range(12)]
+    before = keys_of(session)
+    assert sorted(key for key in before.values() if key is not None) == list(range(1, 10))
+    session.merge("a", labels[0], labels[1])
+    session.remove("a", labels[4])
+    session.rename("a", labels[2], "9")
+    session.new_class("a", "another")
+    after = keys_of(session)
+    assert after.pop("9") == before["class c"]
+    assert after.pop("another") is None
+    assert after == {name: before[name] for name in after}
+
+
+def test_names_may_hold_what_joins_emoji_and_letters_but_nothing_else_that_is_invisible(session):
+    family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "می\u200cخواهم"
+    for name in (family, persian):
+        assert session.state.classes[session.new_class("a", name)] == name
+    assert session.new_class("a", f"{persian}\u200c") == session.new_class("a", persian)
+    for name in ("\u200d", "a\u202eb", "a\x00b", "a\ufeffb"):
+        with pytest.raises(InputError, match="printable"):
+            session.new_class("a", name)

@@ -33,6 +33,7 @@ from laplacenet.graph.pseudo_labels import (
 )
 from laplacenet.graph.solver import Solution, solve
 from laplacenet.runtime import stream
+from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
@@ -150,11 +151,12 @@ class Landscape:
 
 
 @torch.no_grad()
-def landscape(features: Num[Array, "n d"], config: GuidedConfig) -> Landscape:
+def landscape(features: Num[Array, "n d"], config: GuidedConfig, group: Group = ALONE) -> Landscape:
+    """The processes of a group have the same features and share the search for neighbors."""
     found = checked_features(features)
     transform = fit_row_transform(found)
     X = transform(found)
-    return Landscape(transform, X, connect(X, config.graph))
+    return Landscape(transform, X, connect(X, config.graph, group))
 
 
 def guided_labels(

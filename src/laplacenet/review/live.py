@@ -183,7 +183,7 @@ class Spreader:
             torch.tensor(list(part), dtype=torch.int64) for part in (given.targets, given.targets.values())
         )
         rows = self._place[pictures]
-        columns, places = targets[rows >= 0].unique(return_inverse=True)
+        columns, places = torch.unique(targets[rows >= 0], return_inverse=True)
         y = torch.full((len(self.embedded),), -1)
         y[rows[rows >= 0]] = places
         return y, columns.tolist()
