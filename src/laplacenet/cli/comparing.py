@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from laplacenet.training import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
-TIME_IS_UP = 3  # the exit code: resumable
+FAILED, TIME_IS_UP = 1, 3  # exit codes; both are resumable
 POLLED_EVERY_S = 0.5
 TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
@@ -103,7 +104,7 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
                 stopped = why_not(bench, run, left_s=left_s)
                 if not stopped:
                     with errors_of_all():
-                        _work_on(bench, run, limit_s=left_s)
+                        _try(bench, run, limit_s=left_s)
                     write_record(bench, record)
         if run is None:
             if not waits_for_others(bench):
@@ -134,12 +135,16 @@ def report_all(bench: Workbench, record: Path | None, stopped: str) -> None:
         time.sleep(POLLED_EVERY_S)
     write_reports(bench, record)
     show_table(bench)
-    n_left = len(bench.due_runs())
+    n_left, failures = len(bench.due_runs()), bench.failures()
+    for failed in failures:
+        typer.echo(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
     if stopped:
         typer.echo(f"{stopped}; give the same command again to go on", err=True)
         raise typer.Exit(TIME_IS_UP)
     if n_left:
         typer.echo(f"other processes are still at work (runs left: {n_left}); the last one writes the table", err=True)
+    if failures:
+        raise typer.Exit(FAILED)
 
 
 def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
@@ -152,6 +157,18 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
     if left_s < needed_s:
         return f"time is up: {run.name} needs about {duration(needed_s)}, and {duration(left_s)} are left of --limit"
     return ""
+
+
+def _try(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
+    """One run. An error that is no invalid input concerns this run alone: it is noted, and the others go on."""
+    try:
+        _work_on(bench, run, limit_s=limit_s)
+    except (InputError, typer.Exit):
+        raise
+    except Exception as error:
+        bench.keep_failure(run, error)
+        traceback.print_exc()
+        typer.echo(f"{run.name}: failed; the other runs go on", err=True)
 
 
 def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
@@ -180,7 +197,7 @@ def write_record(bench: Workbench, record: Path | None) -> None:
     path = record or bench.folder / RECORD
     path.parent.mkdir(parents=True, exist_ok=True)
     with bench.lock("reports"):
-        content = comparison_record(bench.identity, bench.tuning_results(), bench.results())
+        content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
         write_json(path, provenance(bench.execution.device) | content)
 
 
