@@ -25,7 +25,6 @@ from laplacenet.experiments import (
     start_run,
 )
 from laplacenet.experiments.run_records import FINAL, EpochRecord, remarks
-from laplacenet.reports.curves import draw_run
 from laplacenet.runtime import (
     InputError,
     Interruption,
@@ -129,6 +128,8 @@ def program() -> str:
 
 def draw_if_finished(folder: RunFolder, *, title: str) -> None:
     if folder.has(FINAL):
+        from laplacenet.reports.curves import draw_run  # matplotlib, which a run needs at its end only
+
         draw_run(read_epochs(folder), folder.path / CURVES, title=title)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.group import Share, sharing
+from laplacenet.runtime.kernels import rehearsing
 from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, require_shared
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
 from laplacenet.training.supply import Supply, supply_for
@@ -67,7 +68,7 @@ class Stepper:
         if self.group.reduces and execution.compiles:
             raise InputError("--compile works in a single process only; leave it out")
         self._share: Share | None = None
-        self._captures = execution.captures
+        self._captures, self._compiles = execution.captures, execution.compiles
         self._captured: dict[Any, CapturedStep] = {}
 
     def begin(self, plan: EpochPlan) -> None:
@@ -171,7 +172,9 @@ class Stepper:
         before = [tensor.detach().clone() for tensor in state]
         # beside NCCL's watchdog thread, which asks the device for events, only this thread's calls may break a capture
         mode = "thread_local" if self.group.reduces else "global"
-        captured = CapturedStep(block, slots, self.device, take=self._take, error_mode=mode)
+        captured = CapturedStep(
+            block, slots, self.device, take=self._take, error_mode=mode, rehearses=not self._compiles
+        )
         with torch.no_grad():
             for tensor, value in zip(state, before, strict=True):
                 tensor.copy_(value)
@@ -191,6 +194,7 @@ class CapturedStep:
         *,
         take: Callable[[Block, Tensor, Tensor], None],
         error_mode: str = "global",
+        rehearses: bool = True,
     ) -> None:
         def room(tensor: Tensor) -> Tensor:
             return torch.zeros((BLOCK_STEPS, *tensor.shape[1:]), dtype=tensor.dtype, device=device)
@@ -201,6 +205,9 @@ class CapturedStep:
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
+            if rehearses:
+                with rehearsing(side):
+                    take(self.block, self.slots, self.counter)
             for _ in range(WARM_UP_STEPS):
                 take(self.block, self.slots, self.counter)
         torch.cuda.current_stream(device).wait_stream(side)
