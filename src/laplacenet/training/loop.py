@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import Group, Monitor, NullMonitor
+from laplacenet.runtime.timeline import EPOCH, STEPS, mark
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
@@ -94,16 +95,20 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
     restore(stepper, position)
     group, inference, started_at = stepper.group, run.inference, time.perf_counter()
     group.broadcast([*learner.parameters(), *learner.buffers(), *stepper.optimizer_state().values()])
+    mark("moving to the device")
     while position.step < run.method.steps and not group.agree(monitor.should_stop):
+        mark(EPOCH)
         labeling_at = time.perf_counter()
         plan = position.plan or run.method.plan_epoch(
             position.epoch, position.step, learner=learner, inputs=stepper.supply.inputs
         )
         plan = plan_of_first(plan, group)
         label_s = time.perf_counter() - labeling_at
+        mark("other labeling")
         step = take_steps(stepper, plan, position.step, Pause(monitor, run.execution.checkpoint_every_s))
         n_steps = step - position.step
         loss = mean_loss(stepper, n_steps, first_step=position.step)
+        mark(STEPS)
         is_complete = step == plan.end_step
         position = Position(
             step=step,

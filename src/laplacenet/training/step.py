@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.group import Share, sharing
 from laplacenet.runtime.kernels import rehearsing
+from laplacenet.runtime.timeline import CAPTURING, LOADING, STEPS, mark
 from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, require_shared
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
 from laplacenet.training.supply import Supply, supply_for
@@ -105,9 +106,11 @@ class Stepper:
 
     def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
         here, slots = block.to(self.device), slots.to(self.device)
+        mark(LOADING)
         for i in range(len(block)):
             self._take(here, slots, torch.tensor([i], device=self.device))
             yield
+        mark(STEPS)
 
     def _replay(self, block: Block, slots: Tensor) -> Iterator[None]:
         key = (self._phase, block.shape, tuple(self._tables))
@@ -115,9 +118,11 @@ class Stepper:
         if captured is None:
             captured = self._captured[key] = self._capture(block, slots)
         captured.load(block, slots)
+        mark(LOADING)
         for _ in range(len(block)):
             captured.replay()
             yield
+        mark(STEPS)
 
     @property
     def is_on_host(self) -> bool:
@@ -180,6 +185,7 @@ class Stepper:
                 tensor.copy_(value)
         torch.cuda.synchronize(self.device)
         self.compile_s += time.perf_counter() - started_at
+        mark(CAPTURING)
         return captured
 
 
