@@ -68,7 +68,7 @@ def summary(spans: Sequence[tuple[str, float]]) -> dict[str, Any]:
     """
     start, *epochs = split_epochs(spans)
     last = epochs.pop() if epochs else []
-    n_last = max((i + 1 for i, (name, _) in enumerate(last) if name in (JUDGING, SAVING)), default=0)
+    n_last = max((i + 1 for i, (name, _) in enumerate(last) if name in (STEPS, JUDGING, SAVING)), default=0)
     epochs, end = [*epochs, last[:n_last]], last[n_last:]
     parts = [by_name(named_blocks(epoch)) for epoch in epochs]
     usual = [part for part in parts if CAPTURING not in part and FEATURES in part] or parts

@@ -106,10 +106,11 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
         label_s = time.perf_counter() - labeling_at
         mark("other labeling")
         step = take_steps(stepper, plan, position.step, Pause(monitor, run.execution.checkpoint_every_s))
-        n_steps = step - position.step
+        n_steps, is_complete = step - position.step, step == plan.end_step
+        if is_complete:
+            stepper.draw_ahead(run.method.expected_after(plan))
         loss = mean_loss(stepper, n_steps, first_step=position.step)
         mark(STEPS)
-        is_complete = step == plan.end_step
         position = Position(
             step=step,
             epoch=plan.index + is_complete,
@@ -200,7 +201,7 @@ def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -
     while step < plan.end_step and not is_over():
         block_start = step - (step - plan.first_step) % BLOCK_STEPS
         n_steps = min(BLOCK_STEPS, plan.end_step - block_start)
-        block = stepper.method.draw(plan, block_start, n_steps).steps(step - block_start)
+        block = stepper.draw(plan, block_start, n_steps).steps(step - block_start)
         for _ in stepper.run(block):
             step += 1
             monitor.advance(1)
