@@ -55,6 +55,14 @@ Pretrained = Annotated[
 Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the run in this folder.")]
+JudgeEvery = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Judge by the test set after every N-th epoch and after the last. The result is the same.",
+    ),
+]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Print where the time went, and write it to profile.json in the run folder.")
 ]
@@ -81,6 +89,7 @@ def train(
     time_limit: TimeLimit = None,
     checkpoint_every: CheckpointEvery = 60.0,
     strict: Strict = False,
+    judge_every: JudgeEvery = 1,
     profile: Profile = False,
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
@@ -100,9 +109,8 @@ def train(
     """
     typed = typed_options(train, locals())
     if resume is not None:
-        refuse_beside_resume(
-            typed, "device", "compile_loss", "data_dir", "download", "time_limit", "checkpoint_every", "profile"
-        )
+        where, how_often = ("device", "compile_loss", "data_dir", "download"), ("checkpoint_every", "judge_every")
+        refuse_beside_resume(typed, *where, *how_often, "time_limit", "profile")
     from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
     from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
     from laplacenet.experiments import override, read_experiment
@@ -116,7 +124,12 @@ def train(
     with timeline(is_on=profile) as line:
         started_at = time.monotonic()
         ends_at = reading_ends_at(time_limit, started_at)
-        execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
+        execution = Execution(
+            choose_device(device),
+            compile=compile_loss,
+            checkpoint_every_s=checkpoint_every,
+            judge_every=judge_every,
+        )
         start_group(execution.device)
         mark("importing")
         if resume is not None:

@@ -216,7 +216,7 @@ class TaskRun:
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
         def record(epoch: Epoch, times: Times) -> EpochRecord:
-            return judge_epoch(task, epoch, times)
+            return judge_epoch(task, epoch, times, every=execution.judge_every)
 
         return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 

@@ -34,15 +34,15 @@ class Rehearsal:
             getattr(compiled, "run", None)  # makes its launcher, with a C compiler, and loads it
 
 
-_rehearsal: Rehearsal | None = None
+_open: list[Rehearsal] = []
 
 
 def launch(kernel: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
     """`kernel[grid]`, to be called with the kernel's arguments."""
     # a context variable would not do: backward passes run in threads of torch's own, on the stream of the forward pass
-    rehearsal = _rehearsal
-    if rehearsal is not None and torch.cuda.current_stream() == rehearsal.stream:
-        return partial(rehearsal.compile_later, kernel)
+    for rehearsal in _open:
+        if torch.cuda.current_stream() == rehearsal.stream:
+            return partial(rehearsal.compile_later, kernel)
     return kernel[grid]  # type: ignore[no-any-return]
 
 
@@ -50,14 +50,13 @@ def launch(kernel: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
 def rehearsing(stream: Any) -> Iterator[None]:
     """What is launched on the stream meanwhile is compiled instead; at the end all of it is.
 
-    What cannot be compiled fails when it is launched in earnest. Convolutions are not tried out meanwhile: their times
-    would be those of a busy machine.
+    What cannot be compiled fails when it is launched in earnest. One core is left alone: cuDNN tries its algorithms
+    meanwhile, and keeps what it finds.
     """
-    global _rehearsal
-    before = torch.backends.cudnn.benchmark
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as pool:
-        _rehearsal, torch.backends.cudnn.benchmark = Rehearsal(stream, pool), False
+        rehearsal = Rehearsal(stream, pool)
+        _open.append(rehearsal)
         try:
             yield
         finally:
-            _rehearsal, torch.backends.cudnn.benchmark = None, before
+            _open.remove(rehearsal)

@@ -3,7 +3,6 @@
 Training never sees a test label: it yields, and the caller evaluates, records and saves.
 """
 
-import contextlib
 import math
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import Group, Monitor, NullMonitor
+from laplacenet.runtime.device import convolution_trials
 from laplacenet.runtime.timeline import EPOCH, STEPS, mark
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
@@ -85,7 +85,7 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
 
     Where numbers are no longer finite the run ends with `DivergedError` in place of the epoch.
     """
-    with convolutions_chosen_by_trial(run.execution.device):
+    with convolution_trials(run.execution.device.type == "cuda"):
         yield from _epochs(run, start or Position(), monitor or NullMonitor())
 
 
@@ -159,17 +159,6 @@ class Pause:
         """Looks at the clock after a step and not before: a piece is never empty for want of time."""
         self.monitor.advance(n)
         self.is_over = time.perf_counter() >= self.ends_at
-
-
-@contextlib.contextmanager
-def convolutions_chosen_by_trial(device: torch.device) -> Iterator[None]:
-    """cuDNN tries its algorithms on the first batches; what others of this process asked for is put back."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = before or device.type == "cuda"
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 def prepare(learner: Learner, execution: Execution) -> Learner:

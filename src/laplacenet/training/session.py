@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from laplacenet.runtime import Group, Monitor, RunFolder, current_group
+from laplacenet.runtime.device import convolution_trials
 from laplacenet.runtime.timeline import JUDGING, SAVING, mark
 from laplacenet.training.checkpoint import checkpoint_records, load_checkpoint, save_checkpoint
 from laplacenet.training.guards import evenly_spread, require_finite
@@ -97,7 +98,8 @@ class Session(Generic[Record]):
         mark(SAVING)
 
     def _save(self, position: Position) -> None:
-        outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
+        with convolution_trials(False):  # a batch of another size than all others: trials would take longer than it
+            outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
         require_finite(outputs, what="outputs", step=position.step)
         lines = self.folder.epoch_lines()
         save_checkpoint(self.checkpoint, self.run.learner, position, identity=self.identity, records=lines)
