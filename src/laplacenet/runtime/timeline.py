@@ -123,7 +123,7 @@ def _event() -> Any:
     """An event that the device passes when it has done all that was asked of it so far; None without a GPU in use."""
     import torch  # noqa: PLC0415 - the time before torch is imported is of interest too
 
-    if not torch.cuda.is_initialized():
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
     event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     event.record()
