@@ -20,7 +20,7 @@ from laplacenet.experiments.paper.published import (
 from laplacenet.experiments.paper.rivals import RIVALS
 from laplacenet.runtime import read_json
 from laplacenet.training import METHODS, config_class
-from laplacenet.training.methods.presets import EQUAL, ON_CIFAR100, ORIGINAL, PRESETS
+from laplacenet.training.methods.presets import EQUAL, ORIGINAL, PRESETS, on_cifar100
 
 INTRODUCTION = """# Methods
 
@@ -59,10 +59,14 @@ def _settings(name: str) -> Iterator[str]:
     yield f"| setting | default | {ORIGINAL} | {EQUAL} |"
     yield "|---|---|---|---|"
     for path, value in rows.items():
-        original, equal = (presets.get(preset, {}).get(path, "") for preset in (ORIGINAL, EQUAL))
-        other = ON_CIFAR100.get(name, {}).get(path)
-        beside = "" if other is None else f" (CIFAR-100: {_value(other)})"
-        yield f"| `{path}` | {_value(value)} | {_value(original)}{beside} | {_value(equal)} |"
+        original, equal = (_in_preset(name, preset, path) for preset in (ORIGINAL, EQUAL))
+        yield f"| `{path}` | {_value(value)} | {original} | {equal} |"
+
+
+def _in_preset(name: str, preset: str, path: str) -> str:
+    shown = _value(PRESETS.get(name, {}).get(preset, {}).get(path, ""))
+    other = on_cifar100(name, preset).get(path)
+    return shown if other is None else f"{shown} (CIFAR-100: {_value(other)})".strip()
 
 
 ROWS = {LAPLACENET: "laplacenet", SUPERVISED: "supervised", **RIVALS}
