@@ -12,6 +12,7 @@ from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import stream
+from laplacenet.runtime.timeline import FEATURES, mark
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, Block, EpochPlan
@@ -185,6 +186,7 @@ class PseudoLabeling(MixUpTraining):
             return EpochPlan(index, SUPERVISED, first_step, n_steps, NOTHING, tables)
         inference = self.inference(learner)
         features = inference.embed(inputs)
+        mark(FEATURES)
         require_finite(features, what="features", step=first_step)
         pseudo_labels = self.label(inference, features)
         is_drawable = (self.problem.labels < 0) & ~pseudo_labels.unreachable.cpu()
