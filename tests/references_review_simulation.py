@@ -14,16 +14,13 @@ A run that is cut off has left its curve so far in its shard.
 """
 
 import argparse
-import datetime
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,18 +29,22 @@ import torch
 
 from laplacenet.data.walking import PictureFile
 from laplacenet.graph.guided import ENOUGH_TO_CHOOSE, GuidedConfig, label_landscape, landscape
+from laplacenet.graph.logistic import LogisticModel, fit_logistic, normalized_rows
+from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.acquisition import select_next
 from laplacenet.review.journal import Journal
-from laplacenet.review.live import compute
+from laplacenet.review.live import Spreader
 from laplacenet.review.photos import Photo
-from laplacenet.review.propagation import Embedded, Propagation, fit_softmax, join
+from laplacenet.review.propagation import Embedded, join
 from laplacenet.review.questions import GRID, first_questions, regions
 from laplacenet.review.session import ANSWERS_BEFORE_GRIDS, Session
+from laplacenet.runtime.origin import provenance
 
+CPU = torch.device("cpu")
 GOALS = (0.80, 0.90, 0.95)
 SECONDS_PER_SAVE = 20.0
-BASELINE_SCALE = 8.0
-"""The baselines' embeddings have this length, so that scikit-learn's usual C = 1 is C = 64 for length 1."""
+BASELINE_C, BASELINE_TOL = 64.0, 1e-4
+"""Of the baselines, whose embeddings have length 1; the tolerance is scikit-learn's."""
 REFIT_SHARE = 0.01
 """A baseline is refitted after each answer, and from 100 answers on after 1 % more of them; `label` after 3 %."""
 
@@ -72,6 +73,12 @@ def pool_of(vectors: np.ndarray) -> Embedded:
     return join(torch.arange(len(vectors)), torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
 
 
+def usual_points(pool: Embedded) -> torch.Tensor:
+    """Centered rows of length 1, without square roots, as the baselines see them."""
+    vectors = pool.vectors()
+    return unit_rows(vectors - vectors.mean(0))
+
+
 class SimulatedReview:
     """A review without threads: each answer is spread before the next question is asked."""
 
@@ -80,13 +87,12 @@ class SimulatedReview:
         photos = [Photo(PictureFile(Path(name), name), 0, 0) for name in (f"{k:06d}.jpg" for k in range(self.n))]
         self.session = Session(photos, Journal(folder / "answers.jsonl"), lambda paths: [], seed=seed)
         self.session.embedding.n_done = self.n
-        self.propagation, self.levels = Propagation(pool), regions(pool, seed=seed)
+        self.spreader = Spreader(pool, n_pictures=self.n, seed=seed)
         self.n_shown = 0
         self.spread()
 
     def spread(self) -> None:
-        given = self.session._given()
-        self.session.live.current = compute(self.propagation, given, self.levels, n_pictures=self.n)
+        self.session.live.current = self.spreader.spread(self.session._given())
 
     @property
     def n_answers(self) -> int:
@@ -159,20 +165,15 @@ class Classifier:
     refit_share = REFIT_SHARE
 
     def __init__(self, pool: Embedded, n_classes: int) -> None:
-        self.points = pool.points
-        self.X = BASELINE_SCALE * pool.points
-        self.weights = torch.zeros(self.X.shape[1] + 1, n_classes)
+        self.points, self.n_classes = usual_points(pool), n_classes
+        self.X = self.points.numpy()
+        self.model: LogisticModel | None = None
 
-    @torch.no_grad()
     def scores(self, y: np.ndarray) -> torch.Tensor:
-        rows = torch.from_numpy(np.flatnonzero(y >= 0))
-        present = torch.from_numpy(np.unique(y[y >= 0]))
-        classes = torch.searchsorted(present, torch.from_numpy(y)[rows])
-        targets = torch.nn.functional.one_hot(classes, len(present)).float()
-        self.weights[:, present] = fit_softmax(self.X[rows], targets, self.weights[:, present])
-        scores = torch.zeros(len(self.X), self.weights.shape[1])
-        scores[:, present] = (self.X @ self.weights[:-1, present] + self.weights[-1, present]).softmax(1)
-        return scores
+        rows = np.flatnonzero(y >= 0)
+        fitted = {"n_classes": self.n_classes, "C": BASELINE_C, "tol": BASELINE_TOL, "start": self.model}
+        self.model = fit_logistic(self.X[rows], y[rows], **fitted)
+        return torch.from_numpy(np.exp(normalized_rows(self.model.logits(self.X)))).float()
 
 
 class LabelCommand:
@@ -181,7 +182,7 @@ class LabelCommand:
     refit_share = 3 * REFIT_SHARE
 
     def __init__(self, pool: Embedded, n_classes: int) -> None:
-        self.points, self.n_classes = pool.points, n_classes
+        self.points, self.n_classes = usual_points(pool), n_classes
         self.land = landscape(pool.vectors(), GuidedConfig())
         self.C: float | None = None
         self.n_chosen = 0
@@ -320,7 +321,7 @@ def shard_of(curve: Curve, options: argparse.Namespace, *, is_done: bool) -> dic
         "needed": {f"{goal:.0%}": curve.needed(goal) for goal in GOALS},
         "interval held": float(np.mean(held)) if held else None,
         "curve": {"answers": curve.answers[::5], "right": [round(right, 4) for right in curve.right[::5]]},
-        "provenance": provenance(),
+        "provenance": provenance(CPU),
     }
 
 
@@ -449,7 +450,7 @@ def coverage(options: argparse.Namespace) -> None:
     for seed in range(*options.seeds):
         rows = np.random.default_rng(seed).choice(len(truth), min(COVERAGE_PICTURES, len(truth) // 2), replace=False)
         runs.append(cover(pool_of(vectors[rows]), truth[rows], mode=options.mode, seed=seed, marks=COVERAGE_MARKS))
-        write_json(path, {"mode": options.mode, "runs": runs, "provenance": provenance()})
+        write_json(path, {"mode": options.mode, "runs": runs, "provenance": provenance(CPU)})
     print(path.name, len(runs), flush=True)
 
 
@@ -467,19 +468,6 @@ def merge_coverage(options: argparse.Namespace) -> None:
             found["held"], found["width"] = (round(float(np.mean(found[key])), 4) for key in ("held", "width"))
     write_json(options.out, {"kind": "review coverage", "provenance": shards[0]["provenance"], "orders": orders})
     print(json.dumps(orders, indent=1))
-
-
-def provenance() -> dict[str, object]:
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    libraries = ("torch", "numpy", "scipy", "scikit-learn")
-    return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": "python " + " ".join(Path(one).name if "/" in one else one for one in sys.argv),
-        "commit": head.stdout.strip() or None,
-        "python": platform.python_version(),
-        "libraries": {name: version(name) for name in libraries},
-        "hardware": {"device": "cpu", "threads": torch.get_num_threads()},
-    }
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

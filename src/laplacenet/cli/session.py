@@ -1,7 +1,6 @@
 """One session of a run: start or resume it, show it, and after an interruption say how to resume it."""
 
 import contextlib
-import os
 import shlex
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +37,8 @@ from laplacenet.runtime import (
     read_launch,
     require_apart,
 )
+from laplacenet.runtime.launch import program
+from laplacenet.runtime.peers import advising
 from laplacenet.runtime.run_folder import EXPERIMENT, is_run_folder
 from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
@@ -118,15 +119,6 @@ def run_session(
     raise typer.Exit(interruption.exit_code or 128 + signal.SIGTERM)
 
 
-def program() -> str:
-    """What the command begins with: the program, or as many processes of it as there are now."""
-    launch = read_launch()
-    is_one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(launch.size)
-    if launch.size == 1 or not is_one_machine:
-        return "laplacenet"
-    return f"torchrun --standalone --nproc-per-node {launch.size} -m laplacenet"
-
-
 def draw_if_finished(folder: RunFolder, *, title: str) -> None:
     if folder.has(FINAL):
         draw_run(read_epochs(folder), folder.path / CURVES, title=title)
@@ -166,16 +158,19 @@ def resume_hint(
     folder: RunFolder, command: str, *, if_finished: str = "the run is finished all the same"
 ) -> Iterator[None]:
     """A run that an error cuts off ends with why it did and how it goes on; a bug says so below its traceback."""
+
+    def how() -> str:
+        return if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
+
     try:
-        yield
-    except InputError:
+        with advising(how):
+            yield
+    except (InputError, LostProcessError):
         raise
     except Exception as error:
-        how = if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
         if isinstance(error, RunError | OSError):
-            kind = LostProcessError if isinstance(error, LostProcessError) else RunError
-            raise kind(f"{reason_of(error, folder)}; {how}") from error
-        error.add_note(how)
+            raise RunError(f"{reason_of(error, folder)}; {how()}") from error
+        error.add_note(how())
         raise
 
 

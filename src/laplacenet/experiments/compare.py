@@ -209,7 +209,7 @@ class Workbench:
     def claim(self) -> Iterator[ComparedRun | None]:
         """The first due run that no other process works on; None where there is none."""
         for run in self.due_runs():
-            lock = self.lock(run.name.replace("/", "-"), timeout=0.0)
+            lock = self._claim_lock(run)
             try:
                 lock.acquire()
             except filelock.Timeout:
@@ -221,6 +221,17 @@ class Workbench:
             finally:
                 lock.release()
         yield None
+
+    def is_claimed(self, run: ComparedRun) -> bool:
+        """Whether another process works on it now."""
+        try:
+            with self._claim_lock(run):
+                return False
+        except filelock.Timeout:
+            return True
+
+    def _claim_lock(self, run: ComparedRun) -> filelock.BaseFileLock:
+        return self.lock(run.name.replace("/", "-"), timeout=0.0)
 
     def lock(self, name: str, *, timeout: float = -1.0) -> filelock.BaseFileLock:
         """Held by one process at a time, and given up when the process ends."""

@@ -209,6 +209,7 @@ def mean_loss(stepper: Stepper, n_steps: int, *, first_step: int) -> float:
 
     A CPU stops at the step; a GPU, which is not waited for within an epoch, says between which steps.
     """
+    stepper.wait()
     loss = float(stepper.loss_sum) / max(1, n_steps)
     stepper.loss_sum.zero_()
     if not math.isfinite(loss):

@@ -17,6 +17,7 @@ from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.group import Share, sharing
 from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, require_shared
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
+from laplacenet.training.pending_steps import PendingSteps, mark_now
 from laplacenet.training.supply import Supply, supply_for
 
 BLOCK_STEPS = 64  # steps drawn ahead at once
@@ -69,6 +70,7 @@ class Stepper:
         self._share: Share | None = None
         self._captures = execution.captures
         self._captured: dict[Any, CapturedStep] = {}
+        self._pending = PendingSteps()
 
     def begin(self, plan: EpochPlan) -> None:
         """Put the epoch's tables where steps find them: into the same memory as before, which captured steps read."""
@@ -116,7 +118,14 @@ class Stepper:
         captured.load(block, slots)
         for _ in range(len(block)):
             captured.replay()
+            if self.group.reduces:
+                self._pending.add(mark_now())
             yield
+        self._pending.wait(at_most=BLOCK_STEPS)  # the device always has work: a block is ahead of the host
+
+    def wait(self) -> None:
+        """For the steps under way; where other processes have a part in them, no longer than the deadline."""
+        self._pending.wait()
 
     @property
     def is_on_host(self) -> bool:
@@ -150,13 +159,16 @@ class Stepper:
         self.loss_sum += loss.detach()
 
     def _sum_gradients(self, loss: Tensor) -> Tensor:
-        """Every process's gradients and loss become the sums of all, in one message."""
-        gradients = [parameter.grad for parameter in self.learner.parameters() if parameter.grad is not None]
-        parts = [loss.detach(), *gradients]
-        flat = self.group.sum_(torch.cat([part.flatten() for part in parts]))
-        sums = torch.split(flat, [part.numel() for part in parts])
-        torch._foreach_copy_(gradients, [x.view(g.shape) for x, g in zip(sums[1:], gradients, strict=True)])
-        return sums[0].view(())
+        """Every process's gradients and loss become the sums of all, in one message, whose parts they then are.
+
+        Gradients are laid side by side as they lie in memory, channels last or not: no other copy is made of them.
+        """
+        gradients = {p: without_gaps(p.grad) for p in self.learner.parameters() if p.grad is not None}
+        parts = [*map(in_memory_order, gradients.values()), loss.detach().view(1)]
+        sums = torch.split(self.group.sum_(torch.cat(parts)), [len(part) for part in parts])
+        for (parameter, gradient), total in zip(gradients.items(), sums[:-1], strict=True):
+            parameter.grad = total.as_strided(gradient.shape, gradient.stride())
+        return sums[-1].view(())
 
     def _precise_loss(
         self, views: Tensor, rows: Tensor, n_labeled: int, tables: Mapping[str, Tensor], draws: Mapping[str, Tensor]
@@ -178,6 +190,17 @@ class Stepper:
         torch.cuda.synchronize(self.device)
         self.compile_s += time.perf_counter() - started_at
         return captured
+
+
+def without_gaps(x: Tensor) -> Tensor:
+    """The tensor itself where it fills its memory, channels last or not; torch lays out gradients as parameters are."""
+    is_dense = x.is_contiguous() or (x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last))
+    return x if is_dense else x.contiguous()
+
+
+def in_memory_order(x: Tensor) -> Tensor:
+    """A tensor without gaps as the row of numbers that it is in memory."""
+    return x.detach().as_strided((x.numel(),), (1,))
 
 
 class CapturedStep:
