@@ -208,7 +208,12 @@ class PseudoLabeling(MixUpTraining):
 
 @dataclass(frozen=True, eq=False)
 class LaplaceNet(PseudoLabeling):
-    """Before each epoch a graph over the network's embeddings spreads the given labels to every input."""
+    """L_ssl = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i): cross-entropy on n_a strong views of each image, under MixUp.
+
+    y_i is given or ŷ_i = argmax F_i. Before each epoch a graph over the network's embeddings spreads the given labels Y
+    to every input, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and the classes' shares are aligned to the prior. First come a
+    hundred passes over the labeled images alone.
+    """
 
     config: LaplaceNetConfig
 
