@@ -32,6 +32,8 @@ TIMES = ("time ", "run folder")
 
 PICTURES = ("label", "striped", "--labels", "given.csv", "--features", "scratch", "--no-flip", "--no-suspects")
 PICTURES += ("--steps", "4", "--batch", "12", "--size", "16", "--set", "graph.k=5")
+COMPARE = ("compare", "bars.npz", "--methods", "supervised,fixmatch", "--labels", "9", "--steps", "4")
+COMPARE += ("--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4", "--out", "compared")
 RESUME_PICS, RESUME_CUT = ("label", "--resume", "pics"), ("label", "--resume", "cut")
 N_PICTURES, N_GIVEN = 24, 18
 
@@ -63,6 +65,13 @@ READERS = (
     Reader(("predict", "pics", "striped"), ("pics/model.*",), ("striped/003.png",)),
     Reader(("evaluate", "pics"), ("pics/*.json", "pics/*.safetensors")),
     Reader(("export", "pics", "--format", "torch-export", "--out", "new.pt2"), ("pics/model.*",)),
+    Reader(COMPARE, ("compared/*.json", "compared/finished/*.json"), ("compared/record.json",)),
+    Reader(("train", "prepared", "--out", "new", *TINY), ("cache/pictures/*/*/*",), ("prepared/a/0.png",)),
+    Reader(
+        ("train", "bars.npz", "--labels", "splits.npz", "--split-key", "9/0", "--out", "new", *TINY),
+        (),
+        ("splits.npz",),
+    ),
     Reader(RESUME_PICS, ("pics/*.json*", "pics/*.safetensors", "pics/stages/*/*", "pics/stages/*/checkpoint/*")),
     Reader(RESUME_CUT, ("cut/*.json*", "cut/stages/*/*", "cut/stages/*/checkpoint/*")),
 )
