@@ -371,31 +371,23 @@ def is_done(options: argparse.Namespace, order: str, seed: int) -> bool:
 
 
 def merge(options: argparse.Namespace) -> None:
-    """All shards of a set become its record; a goal that a run did not reach is null."""
-    orders: dict[str, dict] = {}
+    """Shards of a set become its record; an order without shards, or that is not through, stays as it was recorded."""
     shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob(f"{options.set}-*-*.json"))]
     if not shards:
         raise SystemExit(f"{options.shards}: no shards of {options.set}")
+    before = json.loads(options.out.read_text()) if options.out.exists() else {"orders": {}}
+    orders = {}
     for order, name in NAMES.items():
         own = sorted((shard for shard in shards if shard["order"] == order), key=lambda shard: shard["seed"])
-        if not own:
-            continue
-        found: dict = {"name": name, "seeds": [shard["seed"] for shard in own]}
-        for goal in (f"{goal:.0%}" for goal in GOALS):
-            needed = [shard["needed"][goal] for shard in own]
-            answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
-            is_whole = None not in answers
-            found[goal] = {
-                "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
-                "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
-                "answers": answers,
-                "shown": shown,
-            }
-        held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
-        if held:
-            found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
-        found["curves"] = [shard["curve"] for shard in own]
-        orders[order] = found
+        found = before["orders"].get(order)
+        if found is not None:
+            found = {"provenance": before["provenance"]} | found
+        if own and (all(shard["is_done"] for shard in own) or found is None):
+            found = order_of(own, name)
+        elif own:
+            print(f"{name}: not all seeds are through; left as it was")
+        if found is not None:
+            orders[order] = found
     record = {"kind": "review", "what": options.what, "provenance": shards[0]["provenance"], "orders": orders}
     write_json(options.out, record)
     for found in orders.values():
@@ -403,6 +395,25 @@ def merge(options: argparse.Namespace) -> None:
         print(f"{found['name']:45s} {len(found['seeds'])} seeds {means}")
     if options.picture is not None:
         draw(record, options.picture)
+
+
+def order_of(own: list[dict], name: str) -> dict:
+    """Of one order's shards the means over its seeds; a goal that a run did not reach is null."""
+    found: dict = {"name": name, "seeds": [shard["seed"] for shard in own], "provenance": own[0]["provenance"]}
+    for goal in (f"{goal:.0%}" for goal in GOALS):
+        needed = [shard["needed"][goal] for shard in own]
+        answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
+        is_whole = None not in answers
+        found[goal] = {
+            "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
+            "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
+            "answers": answers,
+            "shown": shown,
+        }
+    held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
+    if held:
+        found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
+    return found | {"curves": [shard["curve"] for shard in own]}
 
 
 def draw(record: dict, path: Path) -> None:
