@@ -70,7 +70,7 @@ def savings(title: str, orders: dict) -> str:
     more = [f"{100 * (best(GRIDS, goal) / own[goal] - 1):.0f}" for goal in GOALS]
     return (
         f"- {title}: {fewer[0]}, {fewer[1]} and {fewer[2]} % fewer answers than the best order with one picture at a\n"
-        f"  time; with the same grids the best other order needs {more[0]}, {more[1]} and {more[2]} % more than the review."
+        f"  time; with the same grids the best other order needs {more[0]}, {more[1]} and {more[2]} % more."
     )
 
 
