@@ -16,6 +16,7 @@ A run that is cut off has left its curve so far in its shard.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -216,11 +217,30 @@ def margin_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
     return int(left[margins(scores)[left].argmin()])
 
 
-def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
-    """What the command `next` lists first."""
+def next_list(model: Model, scores: torch.Tensor, y: np.ndarray, n: int) -> list[int]:
+    """What the command `next` lists."""
     given, margin = torch.from_numpy(y >= 0), torch.from_numpy(margins(scores))
     labeling = SimpleNamespace(is_given=given, margin=margin, features=model.points)
-    return int(select_next(labeling, 1).rows[0])  # type: ignore[arg-type]
+    return select_next(labeling, n).rows.tolist()  # type: ignore[arg-type]
+
+
+def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+    return next_list(model, scores, y, 1)[0]
+
+
+def next_by_lists() -> Callable[[Model, torch.Tensor, np.ndarray], int]:
+    """One list until `label` has run again, as people use it."""
+    listed: list[int] = []
+    made_for: torch.Tensor | None = None
+
+    def choose(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+        nonlocal listed, made_for
+        if scores is not made_for or not listed:
+            n = max(1, math.ceil(model.refit_share * int((y >= 0).sum())))
+            listed, made_for = next_list(model, scores, y, n), scores
+        return listed.pop(0)
+
+    return choose
 
 
 def grid_of(row: int, scores: torch.Tensor, y: np.ndarray) -> np.ndarray:
@@ -277,7 +297,7 @@ def margin_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 
 
 
 def next_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
-    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_choice, seed=seed, goal=goal)
+    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_by_lists(), seed=seed, goal=goal)
 
 
 def next_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
