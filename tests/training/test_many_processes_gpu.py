@@ -1,5 +1,6 @@
 """On a GPU: one process that reduces through NCCL inside its captured step, and two that share the GPU through gloo."""
 
+import argparse
 import socket
 import statistics
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import references_processes as shared
 import references_processes_gpu as on_gpu
+import references_torchrun_step as one_step
 import torch
 from torch import Tensor
 
@@ -71,6 +73,13 @@ def test_a_message_that_never_arrives_is_not_waited_for(one_process: None) -> No
     with pytest.raises(LostProcessError, match="no step has ended"):
         pending.wait()
     torch.cuda.synchronize()
+
+
+@pytest.mark.long
+def test_torchrun_with_one_process_makes_a_step_at_most_two_percent_slower() -> None:
+    """Each in a process of its own, by turns."""
+    found = one_step.compare(argparse.Namespace(device="cuda", steps=64, turns=3))
+    assert found["percent_slower"]["torchrun"] <= 2.0, found
 
 
 @pytest.mark.xfail(reason="for information: what a single process under torchrun leaves out took 3.7 % on an H200")
