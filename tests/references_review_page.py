@@ -54,16 +54,21 @@ def answers_table(orders: dict) -> str:
     lines = ["", "| until so many labels are right | 80 % | 90 % | 95 % |", "|---|---|---|---|"]
     for order, name in ROWS.items():
         if order in orders:
-            cells = (f"{one['mean answers']:.0f} ({one['mean shown']:.0f})" for one in map(orders[order].get, GOALS))
-            lines.append(f"| {name} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {' | '.join(cell(orders[order][goal]) for goal in GOALS)} |")
     return "\n".join([*lines, ""])
+
+
+def cell(needed: dict) -> str:
+    """Answers and pictures shown; a dash where not all seeds reached the goal."""
+    return "–" if needed["mean answers"] is None else f"{needed['mean answers']:.0f} ({needed['mean shown']:.0f})"
 
 
 def savings(title: str, orders: dict) -> str:
     """Against the best of the orders with single pictures, and of those with grids."""
 
     def best(among: tuple[str, ...], goal: str) -> float:
-        return min(orders[order][goal]["mean answers"] for order in among if order in orders)
+        means = (orders[order][goal]["mean answers"] for order in among if order in orders)
+        return min(mean for mean in means if mean is not None)
 
     own = {goal: orders["review"][goal]["mean answers"] for goal in GOALS}
     fewer = [f"{100 * (1 - own[goal] / best(SINGLE, goal)):.0f}" for goal in GOALS]
