@@ -212,6 +212,32 @@ def test_two_then_four_processes_then_one_take_turns_at_a_run(tmp_path: Path) ->
     assert farthest(expected, shared.in_turns(tmp_path / "turns", until=50)) < 1e-9
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a stalled process is looked up in /proc")
+@pytest.mark.parametrize("stalled", [0, 1])
+def test_a_process_that_stalls_ends_the_run_with_the_command_that_resumes(stalled: int, tmp_path: Path) -> None:
+    """Neither gloo nor the first process's store says anything: the other one has to notice by itself."""
+    write_bars(tmp_path / "bars.npz")
+    command = f"{TRAIN} --checkpoint-every 1".replace("train.steps=4", "train.steps=20000").split()
+    processes = shared.start_processes(2, command, folder=tmp_path)
+    try:
+        while not (tmp_path / "run" / "experiment.json").exists() and processes[0].poll() is None:
+            time.sleep(0.1)
+        time.sleep(3)
+        processes[stalled].send_signal(signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        said = processes[1 - stalled].communicate(timeout=DEADLINE_S)
+        processes[stalled].communicate(timeout=DEADLINE_S)
+    finally:
+        for process in processes:
+            process.kill()
+    assert processes[stalled].returncode == -signal.SIGKILL
+    assert time.monotonic() - stopped_at < 45
+    assert processes[1 - stalled].returncode == 1
+    assert "no longer answers; the run can be resumed" in said[1]
+    assert "train --resume" in said[1]
+
+
 def workers_of(pid: int) -> list[int]:
     """The processes that torchrun has started."""
     try:

@@ -248,6 +248,12 @@ class Session:
                 return question
             # the queue asks for them now, so what was answered is no longer kept from the model
             self._append("queue", "release", {"pictures": [self.photos[number].name for number in kept_back]})
+            # the rest of a grid is asked for in any case: if it went back, what is not kept back would be harder
+            others = [number for number in question["numbers"] if number not in kept_back]
+            if len(others) == 1:
+                return {"kind": "single", "via": "queue", "numbers": others}
+            if others:
+                return {**question, "numbers": others}
 
     def _audit_is_due(self) -> bool:
         vias = [lease[2] for lease in self._leases.values()]

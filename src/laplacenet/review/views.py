@@ -182,7 +182,7 @@ def suspects(session: Session, result: Result | None) -> list[int]:
 @functools.lru_cache(maxsize=1)
 def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
     """What the most similar pictures say of each one."""
-    votes = result.embedded.W_normalized @ result.scores
+    votes = result.embedded.land.graph.W_normalized @ result.scores
     return votes / votes.sum(1, keepdim=True).clamp(min=1e-12)
 
 
