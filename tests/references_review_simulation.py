@@ -5,8 +5,9 @@
     python tests/references_review_simulation.py all --set cifar10 --embeddings test.npz --truth truth.npy \
         --seeds 6 --processes 16 --shards FOLDER
     python tests/references_review_simulation.py merge --set cifar10 --shards FOLDER --out results/review/cifar10.json
-    python tests/references_review_simulation.py coverage --embeddings test.npz --truth truth.npy --mode grid \
-        --seeds 0 40 --shards FOLDER
+    python tests/references_review_simulation.py coverage --set cifar10 --embeddings test.npz --truth truth.npy \
+        --mode grid --seeds 0 40 --shards FOLDER
+    python tests/references_review_simulation.py merge-coverage --shards FOLDER --out results/review/coverage.json
 
 `--embeddings` is what `laplacenet embed` wrote, `--truth` a NumPy file with the class number of each of its rows. An
 answer is a key pressed for one picture, a grid confirmed, or a wrong picture of a grid put right. Random checks count.
@@ -166,7 +167,7 @@ class Classifier:
 
     def __init__(self, pool: Embedded, n_classes: int) -> None:
         self.points, self.n_classes = usual_points(pool), n_classes
-        self.X = self.points.numpy()
+        self.X = self.points.double().numpy()
         self.model: LogisticModel | None = None
 
     def scores(self, y: np.ndarray) -> torch.Tensor:
@@ -426,48 +427,86 @@ def draw(record: dict, path: Path) -> None:
     save(figure, path)
 
 
+@dataclass(frozen=True)
+class Draw:
+    """Of a run that tests the interval: so many pictures of so many classes (None: all), judged at these marks."""
+
+    n_pictures: int
+    n_classes: int | None
+    marks: tuple[int, ...]
+
+    def rows(self, truth: np.ndarray, *, seed: int) -> np.ndarray:
+        rng, classes = np.random.default_rng(seed), np.unique(truth)
+        if self.n_classes is not None:
+            classes = rng.choice(classes, min(self.n_classes, len(classes)), replace=False)
+        among = np.flatnonzero(np.isin(truth, classes))
+        return rng.choice(among, min(self.n_pictures, len(among)), replace=False)
+
+
 def cover(pool: Embedded, truth: np.ndarray, *, mode: str, seed: int, marks: tuple[int, ...]) -> list[dict]:
-    """At each mark of answers: whether the interval holds the truth, and how wide it is."""
-    found = []
-    for curve in review(pool, truth, seed=seed, mode=mode):
-        if curve.answers[-1] == marks[len(found)]:
-            low, high = curve.interval[-1]
-            found.append({"answers": marks[len(found)], "held": low <= curve.right[-1] <= high, "width": high - low})
-            if len(found) == len(marks):
-                break
+    """At each mark of answers: whether the interval holds the truth, how wide it is, and how far the checks are off.
+
+    `bias` is the share that the model has right of the answers kept back, less that of the others that it labels:
+    0 on average if the checks are a fair sample.
+    """
+    found: list[dict] = []
+    with tempfile.TemporaryDirectory() as folder:
+        one = SimulatedReview(pool, truth, Path(folder), seed=seed)
+        try:
+            while len(found) < len(marks) and one.answer_one(mode=mode):
+                if one.n_answers == marks[len(found)]:
+                    found.append({"answers": one.n_answers} | judged(one))
+        finally:
+            one.session.journal.close()
     return found
 
 
-COVERAGE_PICTURES = 600
-COVERAGE_MARKS = (50, 100, 200, 300)
+def judged(one: SimulatedReview) -> dict:
+    estimate, right = one.session.estimate(), one.share_right()
+    n_audits, n_right, n_known, n = one.session.audits()
+    bias = n_right / n_audits - (right * n - n_known) / (n - n_known) if n_audits and n > n_known else None
+    return {"held": estimate.low <= right <= estimate.high, "width": estimate.high - estimate.low, "bias": bias}
 
 
 def coverage(options: argparse.Namespace) -> None:
     """Each run has other pictures, drawn from the set, and other random checks."""
     vectors, truth = np.load(options.embeddings)["embeddings"], np.load(options.truth)
-    path = options.shards / f"coverage-{options.mode}-{options.seeds[0]}.json"
-    runs = []
+    path = options.shards / f"coverage-{options.set}-{options.mode}-{options.seeds[0]}.json"
+    draw, runs = Draw(options.pictures, options.classes, tuple(options.marks)), []
     for seed in range(*options.seeds):
-        rows = np.random.default_rng(seed).choice(len(truth), min(COVERAGE_PICTURES, len(truth) // 2), replace=False)
-        runs.append(cover(pool_of(vectors[rows]), truth[rows], mode=options.mode, seed=seed, marks=COVERAGE_MARKS))
-        write_json(path, {"mode": options.mode, "runs": runs, "provenance": provenance(CPU)})
+        rows = draw.rows(truth, seed=seed)
+        runs.append(cover(pool_of(vectors[rows]), truth[rows], mode=options.mode, seed=seed, marks=draw.marks))
+        what = {"set": options.set, "mode": options.mode, "pictures": len(rows), "classes": len(np.unique(truth[rows]))}
+        write_json(path, what | {"runs": runs, "provenance": provenance(CPU)})
     print(path.name, len(runs), flush=True)
 
 
 def merge_coverage(options: argparse.Namespace) -> None:
-    orders: dict[str, dict] = {}
+    """Of each set, order and mark: how often the interval held, its mean width, and the checks' mean bias."""
     shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob("coverage-*.json"))]
+    if not shards:
+        raise SystemExit(f"{options.shards}: no shards of coverage")
+    sets: dict[str, dict] = {}
     for shard in shards:
+        named = {"pictures": shard["pictures"], "classes": shard["classes"], "orders": {}}
+        orders = sets.setdefault(shard["set"], named)["orders"]
         for one in (one for run in shard["runs"] for one in run):
-            found = orders.setdefault(shard["mode"], {}).setdefault(str(one["answers"]), {"held": [], "width": []})
-            found["held"].append(one["held"])
-            found["width"].append(one["width"])
-    for marks in orders.values():
-        for found in marks.values():
-            found["runs"] = len(found["held"])
-            found["held"], found["width"] = (round(float(np.mean(found[key])), 4) for key in ("held", "width"))
-    write_json(options.out, {"kind": "review coverage", "provenance": shards[0]["provenance"], "orders": orders})
-    print(json.dumps(orders, indent=1))
+            orders.setdefault(shard["mode"], {}).setdefault(str(one["answers"]), []).append(one)
+    for found in sets.values():
+        for marks in found["orders"].values():
+            marks.update({answers: summary_of(runs) for answers, runs in marks.items()})
+    write_json(options.out, {"kind": "review coverage", "provenance": shards[0]["provenance"], "sets": sets})
+    print(json.dumps(sets, indent=1))
+
+
+def summary_of(runs: list[dict]) -> dict[str, float | int]:
+    biases = [one["bias"] for one in runs if one["bias"] is not None]
+    held, width = (float(np.mean([one[key] for one in runs])) for key in ("held", "width"))
+    found = {"runs": len(runs), "held": round(held, 4), "width": round(width, 4)}
+    if len(biases) > 1:
+        error = float(np.std(biases, ddof=1) / np.sqrt(len(biases)))
+        found |= {"bias": round(float(np.mean(biases)), 4), "its standard error": round(error, 4)}
+    return found
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -490,6 +529,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     many.set_defaults(do=coverage)
     many.add_argument("--mode", choices=["grid", "single"], required=True)
     many.add_argument("--seeds", type=int, nargs=2, required=True, metavar=("FIRST", "END"))
+    many.add_argument("--set", required=True)
+    many.add_argument("--pictures", type=int, default=600, help="of each run, drawn from the set")
+    many.add_argument("--classes", type=int, help="of each run; default: all")
+    many.add_argument("--marks", type=int, nargs="+", default=[50, 100, 200, 300], help="answers to judge after")
     for command in (one, every, many):
         command.add_argument("--embeddings", type=Path, required=True)
         command.add_argument("--truth", type=Path, required=True)

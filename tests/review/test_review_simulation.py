@@ -86,7 +86,27 @@ def test_shards_are_merged_into_a_record(pool_and_truth, tmp_path, monkeypatch):
 def test_coverage_is_noted_at_every_mark(pool_and_truth):
     found = cover(*pool_and_truth, mode="grid", seed=0, marks=(10, 20))
     assert [one["answers"] for one in found] == [10, 20]
-    assert all(0 < one["width"] <= 1 for one in found)
+    assert all(0 < one["width"] <= 1 and abs(one["bias"]) <= 1 for one in found)
+
+
+def test_runs_of_coverage_are_merged_by_set_and_order(pool_and_truth, tmp_path, monkeypatch):
+    pool, truth = pool_and_truth
+    np.savez(tmp_path / "pool.npz", embeddings=pool.vectors().numpy())
+    np.save(tmp_path / "truth.npy", truth)
+    monkeypatch.setenv("LAPLACENET_COMMIT", "abc")
+    shards = ["--shards", str(tmp_path / "shards")]
+    for first in (0, 1):
+        data = ["--embeddings", str(tmp_path / "pool.npz"), "--truth", str(tmp_path / "truth.npy"), *shards]
+        drawn = ["--pictures", "60", "--classes", "3", "--marks", "10", "15", "--seeds", str(first), str(first + 1)]
+        monkeypatch.setattr("sys.argv", ["s", "coverage", "--set", "blobs", "--mode", "single", *data, *drawn])
+        main()
+    monkeypatch.setattr("sys.argv", ["s", "merge-coverage", *shards, "--out", str(tmp_path / "coverage.json")])
+    main()
+    record = json.loads((tmp_path / "coverage.json").read_text())
+    assert record["provenance"]["commit"] == "abc"
+    found = record["sets"]["blobs"]
+    assert (found["pictures"], found["classes"]) == (60, 3)
+    assert {answers: mark["runs"] for answers, mark in found["orders"]["single"].items()} == {"10": 2, "15": 2}
 
 
 @settings(max_examples=50, deadline=None)

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from laplacenet.runtime import InputError
@@ -124,8 +125,8 @@ def split_parts(text: str, separator: str, *, where: Path) -> Iterator[TablePart
             again = csv.reader(file, delimiter=separator, strict=True)
             lines = [n_lines + again.line_num for _ in itertools.islice(again, len(rows))]
         n_lines += reader.line_num
-        is_kept = [bool(cells) and (bool(cells[0].strip()) or any(map(str.strip, cells))) for cells in rows]
-        if not all(is_kept):
+        if not all(rows) or not all(map(str.strip, map(itemgetter(0), rows))):
+            is_kept = [any(map(str.strip, cells)) for cells in rows]
             rows, lines = list(itertools.compress(rows, is_kept)), list(itertools.compress(lines, is_kept))
         yield TablePart(lines, rows)
     raise InputError(f"{where}, line {n_lines}: not a row of a table ({error})") from error

@@ -4,6 +4,8 @@ CSV, TSV (also with semicolons), JSON lines, a JSON list, and Label Studio's exp
 A heading may stand anywhere, so files that were joined end to end are read part by part.
 """
 
+import contextlib
+import gc
 import itertools
 import json
 import math
@@ -31,13 +33,16 @@ JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 JSON_SUFFIX = ".json"
 LIST_SUFFIXES = (".csv", ".tsv", ".txt", JSON_SUFFIX, *JSON_LINES_SUFFIXES)
 N_SAMPLED = 100
-PLAIN_KEYS = {"path", "label"}
+LINES_PER_PART = 1000
+MOST_KINDS = 1000
+"""Of objects with other keys: so many are remembered."""
 N_KEYS_SHOWN = 6
 # as headings are written: what a row must hold to be looked at as one
 _LABEL_WORDS = frozenset(
     spelling for word in LABEL_HEADINGS for spelling in (word, word.capitalize(), word.upper(), f" {word}")
 )
 _JSON_LIST = re.compile(r"\s*\[\s*[{\]]")
+_ADDRESSES = ("/data/local-files", "/data/upload/")
 _LOCAL_FILE = re.compile(r"(?:https?://[^/]*)?/data/local-files/?\?(?:.*&)?d=([^&]+)")
 _UPLOADED = re.compile(r"(?:(?:https?://[^/]*)?/data/upload/(?:[0-9]+/)?)(?:[0-9a-f]{8}-)?([^/]+)")
 
@@ -100,8 +105,8 @@ def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
         entries = entries.take([i for i, label in enumerate(entries.labels) if known[label] is not None])
     names, labels = entries.names, [known[label] or "" for label in entries.labels]
     if "'" in text:
-        names = [unescaped(name) for name in names]
-    if "/data/" in text:
+        names = [unescaped(name) if name[:1] == "'" else name for name in names]
+    if any(address in text for address in _ADDRESSES):
         names = [_local_name(name, finder) for name in names]
     return LabelEntries(entries.path, entries.lines, names, labels, entries.unit)
 
@@ -120,30 +125,44 @@ Columns = tuple[list[int], list[str], list[str]]
 
 
 def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
-    lines = [(line, content) for line, content in enumerate(text.split("\n"), start=1) if content.strip()]
-    objects = [content.strip() for _, content in lines]
-    if all(content[0] == "{" and content[-1] == "}" for content in objects):
-        try:  # all at once is several times faster than line by line
-            found = json.loads("[" + ",".join(objects) + "]")
-        except (ValueError, RecursionError):
-            found = []
-        if len(found) == len(lines):
-            yield from zip((line for line, _ in lines), found, strict=True)
-            return
-    for line, content in lines:
-        try:
-            yield line, json.loads(content)
-        except (ValueError, RecursionError) as error:
-            accepted = 'a JSON object such as {"path": "a.jpg", "label": "cat"}'
-            raise InputError(f"{where}, line {line}: not {accepted}") from error
+    lines = text.split("\n")
+    for start in range(0, len(lines), LINES_PER_PART):
+        part = list(map(str.strip, lines[start : start + LINES_PER_PART]))
+        numbers = [start + place for place, line in enumerate(part, start=1) if line]
+        objects = list(filter(None, part))
+        found = _joined_objects(objects)
+        if found is None:
+            found = (_json_object(line, where=f"{where}, line {n}") for n, line in zip(numbers, objects, strict=True))
+        yield from zip(numbers, found, strict=True)
+
+
+def _joined_objects(objects: list[str]) -> list[Any] | None:
+    """Many at once, which is several times faster than one by one; None where they must be looked at singly."""
+    if not all(content[0] == "{" and content[-1] == "}" for content in objects):
+        return None
+    try:
+        found: list[Any] = json.loads("[" + ",".join(objects) + "]")
+    except (ValueError, RecursionError):
+        return None
+    return found if len(found) == len(objects) else None
+
+
+def _json_object(line: str, *, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f'{where}: not a JSON object such as {{"path": "a.jpg", "label": "cat"}}') from error
 
 
 def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -> Columns:
-    lines, names, labels = [], [], []
+    lines, names, labels = list[int](), list[str](), list[str]()
+    known: dict[tuple[str, ...], tuple[str, str] | None] = {}
     for line, item in items:
-        if isinstance(item, dict) and item.keys() == PLAIN_KEYS:  # nearly all of a million are
-            name, label = item["path"], item["label"]
-            if type(name) is type(label) is str:
+        keys = tuple(item) if isinstance(item, dict) else ()
+        plain = known[keys] if keys in known else _plain_keys(known, keys)
+        if plain is not None:
+            name, label = item[plain[0]], item[plain[1]]
+            if type(name) is type(label) is str:  # nearly all of a million are
                 lines.append(line)
                 names.append(name)
                 labels.append(label)
@@ -155,9 +174,33 @@ def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -
     return lines, names, labels
 
 
+def _plain_keys(known: dict[tuple[str, ...], tuple[str, str] | None], keys: tuple[str, ...]) -> tuple[str, str] | None:
+    """Under which keys such objects have their name and label; None where that takes a closer look."""
+    by_word = {key.strip().lower(): key for key in keys}
+    name = next((by_word[word] for word in NAME_HEADINGS if word in by_word), None)
+    label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
+    plain = None if name is None or label is None or "annotations" in by_word else (name, label)
+    if len(known) < MOST_KINDS:
+        known[keys] = plain
+    return plain
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """No garbage collection inside."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _list_entries(text: str, *, where: Path) -> Columns:
     try:
-        items = json.loads(text)
+        with without_collection():  # to look through millions of objects that all stay takes longer
+            items = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not a list of JSON objects, nor an export of Label Studio") from error
     if not isinstance(items, list):

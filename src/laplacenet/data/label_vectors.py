@@ -18,9 +18,10 @@ from laplacenet.data.label_entries import (
     is_json_list,
     read_entries,
 )
-from laplacenet.data.label_files import PictureFinder, PictureIndex, RowLabels, labels_by_name
+from laplacenet.data.label_files import RowLabels, labels_by_name
 from laplacenet.data.names import quoted
 from laplacenet.data.npz import open_npz, read_npy
+from laplacenet.data.picture_index import PictureFinder, PictureIndex
 from laplacenet.runtime import InputError
 
 LABEL_KEYS = ("labels", "label", "y_train", "y", "targets", "target")

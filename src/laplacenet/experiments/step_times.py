@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from laplacenet.experiments.task import Task
+from laplacenet.runtime.device import convolution_trials
 from laplacenet.training import Execution, Run
-from laplacenet.training.loop import convolutions_chosen_by_trial, prepare
+from laplacenet.training.loop import prepare
 from laplacenet.training.method import Block
 from laplacenet.training.methods import BaseMethod
 from laplacenet.training.methods.epoch_labels import EpochLabels
@@ -70,7 +71,7 @@ def measure_step_times(task: Task, execution: Execution) -> StepTimes:
     method = task.method
     run = Run.of(method, task.network(), task.inputs, execution)
     n_first, share, most = first_phase(method)
-    with convolutions_chosen_by_trial(execution.device):
+    with convolution_trials(execution.device.type == "cuda"):
         learner = prepare(run.learner, execution)
         steppers = [Stepper(method, learner, run.inputs, execution=execution) for _ in range(1 + execution.captures)]
         if not 0 < n_first < method.steps:

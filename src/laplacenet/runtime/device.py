@@ -61,3 +61,14 @@ def mixed_precision(device: torch.device) -> Iterator[None]:
     """bf16 products over fp32 master weights where the device has bf16; plain fp32 elsewhere."""
     with torch.autocast(device_type=device.type, dtype=torch.bfloat16, enabled=compute_dtype(device) is torch.bfloat16):
         yield
+
+
+@contextlib.contextmanager
+def convolution_trials(is_on: bool) -> Iterator[None]:
+    """Whether cuDNN tries its algorithms on the first batch of every shape; what was asked for before is put back."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = is_on
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

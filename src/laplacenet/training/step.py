@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.group import Share, sharing
+from laplacenet.runtime.kernels import rehearsing
+from laplacenet.runtime.timeline import CAPTURING, LOADING, STEPS, mark
 from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, require_shared
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
 from laplacenet.training.pending_steps import PendingSteps, mark_now
@@ -26,9 +28,10 @@ WARM_UP_STEPS = 3  # before a capture: compilation and the choice of convolution
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how steps run, and how often a run is saved; nothing here changes what it learns.
+    """Where and how steps run, and how often a run is saved and judged; nothing here changes what it learns.
 
-    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. The rest concerns GPUs only:
+    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. Whoever judges epochs by a test
+    set does so after every `judge_every`-th and after the last. The rest concerns GPUs only:
     `capture` replays a step as one graph, and `compile` hands the loss to torch's compiler, which takes 25 s and saves
     a fiftieth of a step. `resident_bytes` limits the data held on the device (by default half of its free memory);
     what is larger is streamed.
@@ -39,6 +42,7 @@ class Execution:
     capture: bool = True
     resident_bytes: int | None = None
     checkpoint_every_s: float = 60.0
+    judge_every: int = 1
 
     @property
     def compiles(self) -> bool:
@@ -68,9 +72,23 @@ class Stepper:
         if self.group.reduces and execution.compiles:
             raise InputError("--compile works in a single process only; leave it out")
         self._share: Share | None = None
-        self._captures = execution.captures
+        self._captures, self._compiles = execution.captures, execution.compiles
         self._captured: dict[Any, CapturedStep] = {}
         self._pending = PendingSteps()
+        self._ahead: tuple[EpochPlan, Block] | None = None
+
+    def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
+        """The block as the method draws it; what was drawn ahead for the same steps and rows is not drawn again."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and first_step == plan.first_step and plan.draws_like(ahead[0]):
+            return ahead[1]
+        return self.method.draw(plan, first_step, n_steps)
+
+    def draw_ahead(self, plan: EpochPlan | None) -> None:
+        """The first block of the epoch to come, if this is its plan, while the device is busy with the last steps."""
+        if plan is not None:
+            block = self.method.draw(plan, plan.first_step, min(BLOCK_STEPS, plan.n_steps))
+            self._ahead = plan, block if self.is_on_host else block.map(Tensor.pin_memory)
 
     def begin(self, plan: EpochPlan) -> None:
         """Put the epoch's tables where steps find them: into the same memory as before, which captured steps read."""
@@ -106,9 +124,11 @@ class Stepper:
 
     def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
         here, slots = block.to(self.device), slots.to(self.device)
+        mark(LOADING)
         for i in range(len(block)):
             self._take(here, slots, torch.tensor([i], device=self.device))
             yield
+        mark(STEPS)
 
     def _replay(self, block: Block, slots: Tensor) -> Iterator[None]:
         key = (self._phase, block.shape, tuple(self._tables))
@@ -116,11 +136,13 @@ class Stepper:
         if captured is None:
             captured = self._captured[key] = self._capture(block, slots)
         captured.load(block, slots)
+        mark(LOADING)
         for _ in range(len(block)):
             captured.replay()
             if self.group.reduces:
                 self._pending.add(mark_now())
             yield
+        mark(STEPS)
         self._pending.wait(at_most=BLOCK_STEPS)  # the device always has work: a block is ahead of the host
 
     def wait(self) -> None:
@@ -183,12 +205,15 @@ class Stepper:
         before = [tensor.detach().clone() for tensor in state]
         # beside NCCL's watchdog thread, which asks the device for events, only this thread's calls may break a capture
         mode = "thread_local" if self.group.reduces else "global"
-        captured = CapturedStep(block, slots, self.device, take=self._take, error_mode=mode)
+        captured = CapturedStep(
+            block, slots, self.device, take=self._take, error_mode=mode, rehearses=not self._compiles
+        )
         with torch.no_grad():
             for tensor, value in zip(state, before, strict=True):
                 tensor.copy_(value)
         torch.cuda.synchronize(self.device)
         self.compile_s += time.perf_counter() - started_at
+        mark(CAPTURING)
         return captured
 
 
@@ -214,6 +239,7 @@ class CapturedStep:
         *,
         take: Callable[[Block, Tensor, Tensor], None],
         error_mode: str = "global",
+        rehearses: bool = True,
     ) -> None:
         def room(tensor: Tensor) -> Tensor:
             return torch.zeros((BLOCK_STEPS, *tensor.shape[1:]), dtype=tensor.dtype, device=device)
@@ -224,6 +250,9 @@ class CapturedStep:
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
+            if rehearses:
+                with rehearsing(side):
+                    take(self.block, self.slots, self.counter)
             for _ in range(WARM_UP_STEPS):
                 take(self.block, self.slots, self.counter)
         torch.cuda.current_stream(device).wait_stream(side)
