@@ -16,7 +16,7 @@ UNKNOWN = -1
 
 # half a grey level: a flat channel stays finite when it is divided by its deviation
 SMALLEST_STD = 0.5 / 255
-ROWS_CHECKED_AT_ONCE = 1 << 16
+ROWS_CHECKED_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
