@@ -157,9 +157,8 @@ class Workbench:
             raise InputError(f"{source}: holds a comparison with another {', '.join(changed)}; choose another {option}")
 
     def _take_over(self, record: Path) -> None:
-        content = read_json(record)
-        if isinstance(content, dict) and CHECKSUM in content:  # records of older versions have none
-            content = self._read(record, remedy="choose another --record, or delete it to write it again")
+        remedy = "choose another --record, or delete it to write it again"
+        content = self._read(record, remedy=remedy, may_be_unsealed=True)
         self._refuse_other(content, source=record, option="--record")
         for entry in [*content.get("tuning", []), *content.get("runs", [])]:
             finished = read_finished_run(entry, source=str(record))
@@ -298,9 +297,12 @@ class Workbench:
         content = self._read(path, remedy="delete it to measure the steps again")
         return decode(StepTimes, content, source=str(path))
 
-    def _read(self, path: Path, *, remedy: str) -> dict[str, Any]:
-        """A file with a checksum; where it is damaged, what to do is said."""
+    def _read(self, path: Path, *, remedy: str, may_be_unsealed: bool = False) -> Any:
+        """A file with a checksum, which records of older versions lack; where it is damaged, what to do is said."""
         try:
+            content = read_json(path)
+            if may_be_unsealed and isinstance(content, dict) and CHECKSUM not in content:
+                return content
             return read_sealed(path)
         except InputError as error:
             raise InputError(f"{error}; {remedy}") from error
@@ -312,6 +314,9 @@ class Workbench:
         """Start the run or go on with it, and keep what became of it; one that diverges ends."""
         folder, started_at = RunFolder(self.folder / run.name), time.perf_counter()
         is_begun = (folder.path / EXPERIMENT).is_file()
+        if is_begun and has_outcome(folder):  # a crash came before it was noted, or the note was deleted
+            self._finish(run, task, read_outcome(folder), wall_s=read_epochs(folder)[-1].elapsed_s)
+            return
         go = resume_run if is_begun else start_run
         if not is_begun:
             folder = RunFolder.create(folder.path)
@@ -327,6 +332,17 @@ class Workbench:
         curve = curve_of(read_epochs(RunFolder.open(self.folder / run.name)))
         finished = FinishedRun(run, task.experiment, outcome, curve, wall_s, origin)
         write_sealed(self._finished(run), finished.to_json())
+
+
+def has_outcome(folder: RunFolder) -> bool:
+    """Whether the run is finished and what became of it can be read."""
+    if not folder.has(FINAL):
+        return False
+    try:
+        read_outcome(folder)
+        return len(read_epochs(folder)) > 0
+    except InputError:
+        return False
 
 
 def split_name(template: str, split: int) -> str:
