@@ -94,7 +94,7 @@ def train(
       laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
-    typed = typed_options(train, locals())
+    typed, started_at = typed_options(train, locals()), time.monotonic()  # before the imports, which take their time
     if resume is not None:
         refuse_beside_resume(typed, "device", "compile_loss", "data_dir", "download", "time_limit", "checkpoint_every")
     from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
@@ -106,7 +106,6 @@ def train(
     from laplacenet.training import Execution
     from laplacenet.training.methods.presets import ORIGINAL
 
-    started_at = time.monotonic()
     ends_at = reading_ends_at(time_limit, started_at)
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     start_group(execution.device)
