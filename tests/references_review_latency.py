@@ -1,9 +1,11 @@
 """How long the review lets a person wait: until an answer is acknowledged, and until it shows in all labels.
 
     python tests/references_review_latency.py --out results/review/latency.json [--photos FOLDER --truth FILE.npy]
+    python tests/references_review_latency.py --sizes --embeddings FILE.npz --truth FILE.npy --out latency.json
 
-A server process serves pictures whose embeddings are synthetic and clustered like a pretrained network's (or the photos
-of a folder, which the pretrained network must see first; `--truth` has the class of each, by name). Another process
+A server process serves pictures whose embeddings are synthetic and clustered like a pretrained network's, or those that
+`laplacenet embed` wrote (`--embeddings`), or the photos of a folder, which the pretrained network must see first
+(`--photos`); `--truth` has the class of each, by name. Another process
 answers as the page does: it listens to the events, asks for the next question, sends an answer every 0.4 s whether or
 not the last one has been spread, and notes both times. It also notes how long the first question took, from the start
 of the program.
@@ -64,13 +66,13 @@ def make_files(folder: Path, n: int) -> None:
         os.link(folder / "000000.jpg", folder / f"{number:06d}.jpg")
 
 
-def serve(folder: Path, run: Path) -> None:
+def serve(folder: Path, run: Path, embeddings: Path | None) -> None:
     """In a process of its own, until it is stopped."""
     from laplacenet.review.opening import Source
     from laplacenet.review.serve import Place, open_review
 
     n = sum(1 for _ in folder.iterdir())
-    vectors = clustered_vectors(n)
+    vectors = clustered_vectors(n) if embeddings is None else np.load(embeddings)["embeddings"].astype(np.float32)
 
     def embedder(paths: list[Path]) -> Iterator[np.ndarray]:
         for path in paths:
@@ -82,12 +84,15 @@ def serve(folder: Path, run: Path) -> None:
 
 
 @contextlib.contextmanager
-def served(folder: Path, run: Path, *, is_synthetic: bool) -> Iterator[tuple[str, float]]:
+def served(
+    folder: Path, run: Path, *, is_synthetic: bool, embeddings: Path | None = None
+) -> Iterator[tuple[str, float]]:
     """The address of the review, and when it was started."""
     started_at = time.perf_counter()
     environment = dict(os.environ, LAPLACENET_CACHE=str(run.parent / "cache"))
     if is_synthetic:
         command = [sys.executable, __file__, "--serve", str(folder), "--out", str(run)]
+        command += ["--embeddings", str(embeddings)] if embeddings else []
     else:
         command = [sys.executable, "-m", "laplacenet", "review", str(folder), "--out", str(run), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -175,24 +180,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/review/latency.json"))
     parser.add_argument("--serve", type=Path, help="serve this folder; for the measuring process alone")
     parser.add_argument("--photos", type=Path, help="a folder of real photos to measure too")
+    parser.add_argument("--embeddings", type=Path, help="embeddings to measure with, an .npz as `embed` writes")
     parser.add_argument("--truth", type=Path, help="a NumPy file with the class number of each photo")
     parser.add_argument("--sizes", type=int, nargs="*", default=[5000, 50000])
     parser.add_argument("--answers", type=int, default=160)
     asked = parser.parse_args()
     if asked.serve is not None:
-        serve(asked.serve, asked.out)
+        serve(asked.serve, asked.out, asked.embeddings)
         return
     records = []
     with tempfile.TemporaryDirectory() as place:
-        cases = [(f"synthetic, {n}", n) for n in asked.sizes] + ([("photos", 0)] if asked.photos else [])
-        for name, n in cases:
+        cases = [(f"synthetic, {n}", n, None) for n in asked.sizes] + ([("photos", 0, None)] if asked.photos else [])
+        cases += [("embeddings", len(np.load(asked.truth)), asked.embeddings)] if asked.embeddings else []
+        for name, n, embeddings in cases:
             folder = asked.photos or Path()
             if n:
                 folder = Path(place) / f"pictures-{n}"
                 make_files(folder, n)
             n_pictures = sum(1 for _ in folder.iterdir())
-            truth = classes_of(n_pictures) if n else np.load(asked.truth)
-            with served(folder, Path(place) / f"run-{n}", is_synthetic=n > 0) as (address, started_at):
+            truth = classes_of(n_pictures) if n and embeddings is None else np.load(asked.truth)
+            run = Path(place) / name.replace(", ", "-")
+            with served(folder, run, is_synthetic=n > 0, embeddings=embeddings) as (address, started_at):
                 found = measure(address, truth, n_answers=asked.answers, started_at=started_at)
             records.append({"case": name} | found)
             print(json.dumps(records[-1]), flush=True)

@@ -5,8 +5,9 @@
     python tests/references_review_simulation.py all --set cifar10 --embeddings test.npz --truth truth.npy \
         --seeds 6 --processes 16 --shards FOLDER
     python tests/references_review_simulation.py merge --set cifar10 --shards FOLDER --out results/review/cifar10.json
-    python tests/references_review_simulation.py coverage --embeddings test.npz --truth truth.npy --mode grid \
-        --seeds 0 40 --shards FOLDER
+    python tests/references_review_simulation.py coverage --set cifar10 --embeddings test.npz --truth truth.npy \
+        --mode grid --seeds 0 40 --shards FOLDER
+    python tests/references_review_simulation.py merge-coverage --shards FOLDER --out results/review/coverage.json
 
 `--embeddings` is what `laplacenet embed` wrote, `--truth` a NumPy file with the class number of each of its rows. An
 answer is a key pressed for one picture, a grid confirmed, or a wrong picture of a grid put right. Random checks count.
@@ -14,16 +15,14 @@ A run that is cut off has left its curve so far in its shard.
 """
 
 import argparse
-import datetime
 import json
-import platform
+import math
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,18 +31,22 @@ import torch
 
 from laplacenet.data.walking import PictureFile
 from laplacenet.graph.guided import ENOUGH_TO_CHOOSE, GuidedConfig, label_landscape, landscape
+from laplacenet.graph.logistic import LogisticModel, fit_logistic, normalized_rows
+from laplacenet.graph.pseudo_labels import unit_rows
 from laplacenet.labeling.acquisition import select_next
 from laplacenet.review.journal import Journal
-from laplacenet.review.live import compute
+from laplacenet.review.live import Spreader
 from laplacenet.review.photos import Photo
-from laplacenet.review.propagation import Embedded, Propagation, fit_softmax, join
+from laplacenet.review.propagation import Embedded, join
 from laplacenet.review.questions import GRID, first_questions, regions
 from laplacenet.review.session import ANSWERS_BEFORE_GRIDS, Session
+from laplacenet.runtime.origin import provenance
 
+CPU = torch.device("cpu")
 GOALS = (0.80, 0.90, 0.95)
 SECONDS_PER_SAVE = 20.0
-BASELINE_SCALE = 8.0
-"""The baselines' embeddings have this length, so that scikit-learn's usual C = 1 is C = 64 for length 1."""
+BASELINE_C, BASELINE_TOL = 64.0, 1e-4
+"""Of the baselines, whose embeddings have length 1; the tolerance is scikit-learn's."""
 REFIT_SHARE = 0.01
 """A baseline is refitted after each answer, and from 100 answers on after 1 % more of them; `label` after 3 %."""
 
@@ -72,6 +75,12 @@ def pool_of(vectors: np.ndarray) -> Embedded:
     return join(torch.arange(len(vectors)), torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
 
 
+def usual_points(pool: Embedded) -> torch.Tensor:
+    """Centered rows of length 1, without square roots, as the baselines see them."""
+    vectors = pool.vectors()
+    return unit_rows(vectors - vectors.mean(0))
+
+
 class SimulatedReview:
     """A review without threads: each answer is spread before the next question is asked."""
 
@@ -80,13 +89,12 @@ class SimulatedReview:
         photos = [Photo(PictureFile(Path(name), name), 0, 0) for name in (f"{k:06d}.jpg" for k in range(self.n))]
         self.session = Session(photos, Journal(folder / "answers.jsonl"), lambda paths: [], seed=seed)
         self.session.embedding.n_done = self.n
-        self.propagation, self.levels = Propagation(pool), regions(pool, seed=seed)
+        self.spreader = Spreader(pool, n_pictures=self.n, seed=seed)
         self.n_shown = 0
         self.spread()
 
     def spread(self) -> None:
-        given = self.session._given()
-        self.session.live.current = compute(self.propagation, given, self.levels, n_pictures=self.n)
+        self.session.live.current = self.spreader.spread(self.session._given())
 
     @property
     def n_answers(self) -> int:
@@ -159,20 +167,15 @@ class Classifier:
     refit_share = REFIT_SHARE
 
     def __init__(self, pool: Embedded, n_classes: int) -> None:
-        self.points = pool.points
-        self.X = BASELINE_SCALE * pool.points
-        self.weights = torch.zeros(self.X.shape[1] + 1, n_classes)
+        self.points, self.n_classes = usual_points(pool), n_classes
+        self.X = self.points.double().numpy()
+        self.model: LogisticModel | None = None
 
-    @torch.no_grad()
     def scores(self, y: np.ndarray) -> torch.Tensor:
-        rows = torch.from_numpy(np.flatnonzero(y >= 0))
-        present = torch.from_numpy(np.unique(y[y >= 0]))
-        classes = torch.searchsorted(present, torch.from_numpy(y)[rows])
-        targets = torch.nn.functional.one_hot(classes, len(present)).float()
-        self.weights[:, present] = fit_softmax(self.X[rows], targets, self.weights[:, present])
-        scores = torch.zeros(len(self.X), self.weights.shape[1])
-        scores[:, present] = (self.X @ self.weights[:-1, present] + self.weights[-1, present]).softmax(1)
-        return scores
+        rows = np.flatnonzero(y >= 0)
+        fitted = {"n_classes": self.n_classes, "C": BASELINE_C, "tol": BASELINE_TOL, "start": self.model}
+        self.model = fit_logistic(self.X[rows], y[rows], **fitted)
+        return torch.from_numpy(np.exp(normalized_rows(self.model.logits(self.X)))).float()
 
 
 class LabelCommand:
@@ -181,7 +184,7 @@ class LabelCommand:
     refit_share = 3 * REFIT_SHARE
 
     def __init__(self, pool: Embedded, n_classes: int) -> None:
-        self.points, self.n_classes = pool.points, n_classes
+        self.points, self.n_classes = usual_points(pool), n_classes
         self.land = landscape(pool.vectors(), GuidedConfig())
         self.C: float | None = None
         self.n_chosen = 0
@@ -214,11 +217,30 @@ def margin_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
     return int(left[margins(scores)[left].argmin()])
 
 
-def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
-    """What the command `next` lists first."""
+def next_list(model: Model, scores: torch.Tensor, y: np.ndarray, n: int) -> list[int]:
+    """What the command `next` lists."""
     given, margin = torch.from_numpy(y >= 0), torch.from_numpy(margins(scores))
     labeling = SimpleNamespace(is_given=given, margin=margin, features=model.points)
-    return int(select_next(labeling, 1).rows[0])  # type: ignore[arg-type]
+    return select_next(labeling, n).rows.tolist()  # type: ignore[arg-type]
+
+
+def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+    return next_list(model, scores, y, 1)[0]
+
+
+def next_by_lists() -> Callable[[Model, torch.Tensor, np.ndarray], int]:
+    """One list until `label` has run again, as people use it."""
+    listed: list[int] = []
+    made_for: torch.Tensor | None = None
+
+    def choose(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+        nonlocal listed, made_for
+        if scores is not made_for or not listed:
+            n = max(1, math.ceil(model.refit_share * int((y >= 0).sum())))
+            listed, made_for = next_list(model, scores, y, n), scores
+        return listed.pop(0)
+
+    return choose
 
 
 def grid_of(row: int, scores: torch.Tensor, y: np.ndarray) -> np.ndarray:
@@ -275,7 +297,7 @@ def margin_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 
 
 
 def next_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
-    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_choice, seed=seed, goal=goal)
+    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_by_lists(), seed=seed, goal=goal)
 
 
 def next_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
@@ -320,7 +342,7 @@ def shard_of(curve: Curve, options: argparse.Namespace, *, is_done: bool) -> dic
         "needed": {f"{goal:.0%}": curve.needed(goal) for goal in GOALS},
         "interval held": float(np.mean(held)) if held else None,
         "curve": {"answers": curve.answers[::5], "right": [round(right, 4) for right in curve.right[::5]]},
-        "provenance": provenance(),
+        "provenance": provenance(CPU),
     }
 
 
@@ -369,31 +391,23 @@ def is_done(options: argparse.Namespace, order: str, seed: int) -> bool:
 
 
 def merge(options: argparse.Namespace) -> None:
-    """All shards of a set become its record; a goal that a run did not reach is null."""
-    orders: dict[str, dict] = {}
+    """Shards of a set become its record; an order without shards, or that is not through, stays as it was recorded."""
     shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob(f"{options.set}-*-*.json"))]
     if not shards:
         raise SystemExit(f"{options.shards}: no shards of {options.set}")
+    before = json.loads(options.out.read_text()) if options.out.exists() else {"orders": {}}
+    orders = {}
     for order, name in NAMES.items():
         own = sorted((shard for shard in shards if shard["order"] == order), key=lambda shard: shard["seed"])
-        if not own:
-            continue
-        found: dict = {"name": name, "seeds": [shard["seed"] for shard in own]}
-        for goal in (f"{goal:.0%}" for goal in GOALS):
-            needed = [shard["needed"][goal] for shard in own]
-            answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
-            is_whole = None not in answers
-            found[goal] = {
-                "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
-                "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
-                "answers": answers,
-                "shown": shown,
-            }
-        held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
-        if held:
-            found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
-        found["curves"] = [shard["curve"] for shard in own]
-        orders[order] = found
+        found = before["orders"].get(order)
+        if found is not None:
+            found = {"provenance": before["provenance"]} | found
+        if own and (all(shard["is_done"] for shard in own) or found is None):
+            found = order_of(own, name)
+        elif own:
+            print(f"{name}: not all seeds are through; left as it was")
+        if found is not None:
+            orders[order] = found
     record = {"kind": "review", "what": options.what, "provenance": shards[0]["provenance"], "orders": orders}
     write_json(options.out, record)
     for found in orders.values():
@@ -401,6 +415,25 @@ def merge(options: argparse.Namespace) -> None:
         print(f"{found['name']:45s} {len(found['seeds'])} seeds {means}")
     if options.picture is not None:
         draw(record, options.picture)
+
+
+def order_of(own: list[dict], name: str) -> dict:
+    """Of one order's shards the means over its seeds; a goal that a run did not reach is null."""
+    found: dict = {"name": name, "seeds": [shard["seed"] for shard in own], "provenance": own[0]["provenance"]}
+    for goal in (f"{goal:.0%}" for goal in GOALS):
+        needed = [shard["needed"][goal] for shard in own]
+        answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
+        is_whole = None not in answers
+        found[goal] = {
+            "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
+            "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
+            "answers": answers,
+            "shown": shown,
+        }
+    held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
+    if held:
+        found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
+    return found | {"curves": [shard["curve"] for shard in own]}
 
 
 def draw(record: dict, path: Path) -> None:
@@ -425,61 +458,86 @@ def draw(record: dict, path: Path) -> None:
     save(figure, path)
 
 
+@dataclass(frozen=True)
+class Draw:
+    """Of a run that tests the interval: so many pictures of so many classes (None: all), judged at these marks."""
+
+    n_pictures: int
+    n_classes: int | None
+    marks: tuple[int, ...]
+
+    def rows(self, truth: np.ndarray, *, seed: int) -> np.ndarray:
+        rng, classes = np.random.default_rng(seed), np.unique(truth)
+        if self.n_classes is not None:
+            classes = rng.choice(classes, min(self.n_classes, len(classes)), replace=False)
+        among = np.flatnonzero(np.isin(truth, classes))
+        return rng.choice(among, min(self.n_pictures, len(among)), replace=False)
+
+
 def cover(pool: Embedded, truth: np.ndarray, *, mode: str, seed: int, marks: tuple[int, ...]) -> list[dict]:
-    """At each mark of answers: whether the interval holds the truth, and how wide it is."""
-    found = []
-    for curve in review(pool, truth, seed=seed, mode=mode):
-        if curve.answers[-1] == marks[len(found)]:
-            low, high = curve.interval[-1]
-            found.append({"answers": marks[len(found)], "held": low <= curve.right[-1] <= high, "width": high - low})
-            if len(found) == len(marks):
-                break
+    """At each mark of answers: whether the interval holds the truth, how wide it is, and how far the checks are off.
+
+    `bias` is the share that the model has right of the answers kept back, less that of the others that it labels:
+    0 on average if the checks are a fair sample.
+    """
+    found: list[dict] = []
+    with tempfile.TemporaryDirectory() as folder:
+        one = SimulatedReview(pool, truth, Path(folder), seed=seed)
+        try:
+            while len(found) < len(marks) and one.answer_one(mode=mode):
+                if one.n_answers == marks[len(found)]:
+                    found.append({"answers": one.n_answers} | judged(one))
+        finally:
+            one.session.journal.close()
     return found
 
 
-COVERAGE_PICTURES = 600
-COVERAGE_MARKS = (50, 100, 200, 300)
+def judged(one: SimulatedReview) -> dict:
+    estimate, right = one.session.estimate(), one.share_right()
+    n_audits, n_right, n_known, n = one.session.audits()
+    bias = n_right / n_audits - (right * n - n_known) / (n - n_known) if n_audits and n > n_known else None
+    return {"held": estimate.low <= right <= estimate.high, "width": estimate.high - estimate.low, "bias": bias}
 
 
 def coverage(options: argparse.Namespace) -> None:
     """Each run has other pictures, drawn from the set, and other random checks."""
     vectors, truth = np.load(options.embeddings)["embeddings"], np.load(options.truth)
-    path = options.shards / f"coverage-{options.mode}-{options.seeds[0]}.json"
-    runs = []
+    path = options.shards / f"coverage-{options.set}-{options.mode}-{options.seeds[0]}.json"
+    draw, runs = Draw(options.pictures, options.classes, tuple(options.marks)), []
     for seed in range(*options.seeds):
-        rows = np.random.default_rng(seed).choice(len(truth), min(COVERAGE_PICTURES, len(truth) // 2), replace=False)
-        runs.append(cover(pool_of(vectors[rows]), truth[rows], mode=options.mode, seed=seed, marks=COVERAGE_MARKS))
-        write_json(path, {"mode": options.mode, "runs": runs, "provenance": provenance()})
+        rows = draw.rows(truth, seed=seed)
+        runs.append(cover(pool_of(vectors[rows]), truth[rows], mode=options.mode, seed=seed, marks=draw.marks))
+        what = {"set": options.set, "mode": options.mode, "pictures": len(rows), "classes": len(np.unique(truth[rows]))}
+        write_json(path, what | {"runs": runs, "provenance": provenance(CPU)})
     print(path.name, len(runs), flush=True)
 
 
 def merge_coverage(options: argparse.Namespace) -> None:
-    orders: dict[str, dict] = {}
+    """Of each set, order and mark: how often the interval held, its mean width, and the checks' mean bias."""
     shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob("coverage-*.json"))]
+    if not shards:
+        raise SystemExit(f"{options.shards}: no shards of coverage")
+    sets: dict[str, dict] = {}
     for shard in shards:
+        named = {"pictures": shard["pictures"], "classes": shard["classes"], "orders": {}}
+        orders = sets.setdefault(shard["set"], named)["orders"]
         for one in (one for run in shard["runs"] for one in run):
-            found = orders.setdefault(shard["mode"], {}).setdefault(str(one["answers"]), {"held": [], "width": []})
-            found["held"].append(one["held"])
-            found["width"].append(one["width"])
-    for marks in orders.values():
-        for found in marks.values():
-            found["runs"] = len(found["held"])
-            found["held"], found["width"] = (round(float(np.mean(found[key])), 4) for key in ("held", "width"))
-    write_json(options.out, {"kind": "review coverage", "provenance": shards[0]["provenance"], "orders": orders})
-    print(json.dumps(orders, indent=1))
+            orders.setdefault(shard["mode"], {}).setdefault(str(one["answers"]), []).append(one)
+    for found in sets.values():
+        for marks in found["orders"].values():
+            marks.update({answers: summary_of(runs) for answers, runs in marks.items()})
+    write_json(options.out, {"kind": "review coverage", "provenance": shards[0]["provenance"], "sets": sets})
+    print(json.dumps(sets, indent=1))
 
 
-def provenance() -> dict[str, object]:
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    libraries = ("torch", "numpy", "scipy", "scikit-learn")
-    return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": "python " + " ".join(Path(one).name if "/" in one else one for one in sys.argv),
-        "commit": head.stdout.strip() or None,
-        "python": platform.python_version(),
-        "libraries": {name: version(name) for name in libraries},
-        "hardware": {"device": "cpu", "threads": torch.get_num_threads()},
-    }
+def summary_of(runs: list[dict]) -> dict[str, float | int]:
+    biases = [one["bias"] for one in runs if one["bias"] is not None]
+    held, width = (float(np.mean([one[key] for one in runs])) for key in ("held", "width"))
+    found = {"runs": len(runs), "held": round(held, 4), "width": round(width, 4)}
+    if len(biases) > 1:
+        error = float(np.std(biases, ddof=1) / np.sqrt(len(biases)))
+        found |= {"bias": round(float(np.mean(biases)), 4), "its standard error": round(error, 4)}
+    return found
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -502,6 +560,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     many.set_defaults(do=coverage)
     many.add_argument("--mode", choices=["grid", "single"], required=True)
     many.add_argument("--seeds", type=int, nargs=2, required=True, metavar=("FIRST", "END"))
+    many.add_argument("--set", required=True)
+    many.add_argument("--pictures", type=int, default=600, help="of each run, drawn from the set")
+    many.add_argument("--classes", type=int, help="of each run; default: all")
+    many.add_argument("--marks", type=int, nargs="+", default=[50, 100, 200, 300], help="answers to judge after")
     for command in (one, every, many):
         command.add_argument("--embeddings", type=Path, required=True)
         command.add_argument("--truth", type=Path, required=True)

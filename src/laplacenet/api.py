@@ -375,18 +375,23 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
     """Label the pictures of a review by its answers; label files join them."""
     from laplacenet.review.opening import Source
     from laplacenet.review.serve import write_again
+    from laplacenet.runtime import current_group
 
-    source = Source(run, labels=files)
-    with progress.reading(str(source.pictures)) as monitor:
-        write_again(source, embedder_of(source, None, None, device), on_progress=monitor.advance)
+    def write() -> None:
+        source = Source(run, labels=files)
+        with progress.reading(str(source.pictures)) as monitor:
+            write_again(source, embedder_of(source, None, None, device), on_progress=monitor.advance)
+
+    current_group().by_first(write)
     return LabelingRun(run)
 
 
 def finish(end: "SessionEnd") -> LabelingRun:
     """The run as it is now, with its page."""
+    from laplacenet.runtime import current_group
+
     run = LabelingRun(end.folder.path, stages=end.stages, is_out_of_time=end.is_out_of_time)
-    if run.has_labels:
-        run.report()
+    current_group().by_first(lambda: run.report() if run.has_labels else None)
     if end.signal is not None:
         raise Interrupted(run, end.signal)
     return run
@@ -400,11 +405,12 @@ def sessions() -> ModuleType:
 
 def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None") -> "LabelingSession":
     from laplacenet.labeling.session import new_session as session_on
-    from laplacenet.runtime import choose_device
+    from laplacenet.runtime import choose_device, start_group
     from laplacenet.training import Execution
 
     # each stage has a network of its own, and would spend its time on compiling
     execution = Execution(choose_device(device), compile=False, checkpoint_every_s=checkpoint_every_s)
+    start_group(execution.device)
     return session_on(execution, None if progress is None else progress())
 
 

@@ -107,6 +107,16 @@ def test_wrong_arguments_are_answered_before_torch_is_imported() -> None:
     assert done.stdout.split() == ["2"] * len(commands) + ["False"], done.stderr
 
 
+def test_a_profile_says_where_the_time_went(shell: Shell) -> None:
+    said = shell.succeeds("train", "bars.npz", "--labels", "9", "--profile", "--out", "runs/timed", *TINY)
+    found = json.loads((shell.folder / "runs/timed/profile.json").read_text())
+    assert {"importing", "reading", "hashing", "first checkpoint"} <= found["start"].keys()
+    assert {"first block", "steps", "judging", "saving"} <= found["epoch"].keys()
+    assert {"last judgments", "outcome", "curves"} <= found["end"].keys()
+    assert found["total_s"] == pytest.approx(sum(seconds for _, seconds in found["marks"]))
+    assert said.out.index("test error") < said.out.index("beside the steps of an epoch")
+
+
 def test_training_ends_with_the_error_and_where_things_are(shell: Shell) -> None:
     said = shell.succeeds("train", "bars.npz", "--labels", "9", "--seed", "4", *TINY)
     folder = RunFolder.open(shell.folder / "runs" / "bars-4")

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from references_cli import Shell
 from references_docs import ROOT, write_added_method
+from typer.testing import CliRunner
 
+from laplacenet.cli.app import app
 from laplacenet.reports.methods_page import methods_page
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS, config_class, method_class
@@ -18,6 +20,22 @@ def test_the_page_of_methods_is_made_from_the_code_and_the_records() -> None:
     page = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
     assert page == methods_page(ROOT / "results/methods"), "run laplacenet methods --page > docs/methods.md"
     assert all(f"## {name}\n" in page for name in METHODS)
+
+
+def test_the_page_says_of_every_method_what_is_published_and_what_is_recorded(tmp_path: Path) -> None:
+    """A comparison stands there as a table of its own and in the sections of its methods."""
+    (tmp_path / "methods").mkdir()
+    page = methods_page(tmp_path / "methods")
+    assert page.count("\n- Recorded: nothing yet.\n") == len(METHODS)
+    assert all("\n- Published" in section for section in page.split("\n## ")[1:])
+    record = tmp_path / "methods" / "digits.json"
+    words = f"compare digits --methods supervised,fixmatch --labels 40 --steps 3 --device cpu --out {tmp_path}/out"
+    answer = CliRunner().invoke(app, [*words.split(), "--record", str(record)])
+    assert answer.exit_code == 0, answer.output
+    page = methods_page(tmp_path / "methods")
+    assert "## Side by side: digits, 40 labels, 3 steps\n\n| method |" in page
+    assert page.count("- Recorded on digits with 40 labels: ") == 2
+    assert page.count("\n- Recorded: nothing yet.\n") == len(METHODS) - 2
 
 
 def test_the_methods_that_the_page_explains_are_those_of_the_engine() -> None:

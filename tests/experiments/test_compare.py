@@ -17,7 +17,7 @@ from laplacenet.cli.app import app
 from laplacenet.cli.comparing import why_not, write_record
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench, split_name, with_held_out
 from laplacenet.experiments.finished_runs import Curve, FinishedRun, curve_of, read_finished_run
-from laplacenet.experiments.presets import digits
+from laplacenet.experiments.presets import digits, two_moons
 from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import prepare
@@ -68,16 +68,27 @@ def test_the_phases_of_laplacenet_are_measured_apart(monkeypatch: pytest.MonkeyP
     assert times.most_first_steps == 100
 
 
-def test_held_out_labels_are_hidden_and_become_the_test_set() -> None:
+def test_held_out_inputs_leave_training_and_become_the_test_set() -> None:
     task = prepare(BASE)
     held = with_held_out(task, 20)
-    rows = torch.nonzero((task.given_labels >= 0) & (held.given_labels < 0)).flatten()
-    assert len(rows) == held.n_labeled == 20
+    assert len(held.inputs) == len(held.given_labels) == len(held.true_labels) == len(task.inputs) - 20
+    assert held.n_labeled == len(held.test_labels) == 20
     assert held.given_labels[held.given_labels >= 0].bincount().tolist() == [2] * 10
-    assert sorted(held.test_labels.tolist()) == sorted(task.given_labels[rows].tolist())
-    assert torch.equal(held.test_inputs.sum(), task.inputs[rows].sum())
+    assert held.test_labels.bincount().tolist() == [2] * 10
+    known = {image.numpy().tobytes(): int(label) for image, label in zip(task.inputs, task.given_labels, strict=True)}
+    left = {image.numpy().tobytes() for image in held.inputs}
+    for image, label in zip(held.test_inputs, held.test_labels, strict=True):
+        assert known[image.numpy().tobytes()] == label
+        assert image.numpy().tobytes() not in left
+    assert held.description.statistics == task.description.statistics
     with pytest.raises(InputError, match="--held-out 31: only 30 labels can be held out"):
         with_held_out(task, 31)
+
+
+def test_held_out_vectors_leave_training_too() -> None:
+    task = prepare(replace(two_moons(), train=SHORT))
+    held = with_held_out(task, 6)
+    assert (held.inputs.shape, held.test_inputs.shape) == ((len(task.inputs) - 6, 2), (6, 2))
 
 
 def test_tuning_comes_first_then_the_first_seed_then_the_best_on_other_seeds(tmp_path: Path) -> None:
@@ -117,6 +128,80 @@ def test_a_run_that_diverges_is_noted_and_the_others_go_on(tmp_path: Path) -> No
     assert [result.outcome is None for result in bench.results()] == [True, False]
     assert bench.ranking() == ["fixmatch", "supervised"]
     assert "1 diverged" in markdown_table(bench.results())
+
+
+def broken_method(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+
+    def loss(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("laplacenet.training.methods.fixmatch.FixMatch.unlabeled_loss", loss)
+
+
+def test_an_error_in_one_method_leaves_the_others_their_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("laplacenet.experiments.step_times.MEASURED_S", 0.01)
+    words = ["compare", "digits", "--methods", "fixmatch,supervised", "--for", "0.001s", "--seeds", "2", "--out", "out"]
+    words += ["--tune", "0.001s", "--rates", "0.01,0.1", "--held-out", "5", "--finalists", "1", "--device", "cpu"]
+    with monkeypatch.context() as patched:
+        broken_method(patched, RuntimeError("no such kernel"))
+        answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 1
+    assert "tuning/fixmatch-0.01 failed (RuntimeError: no such kernel); give the same command again" in answer.stderr
+    record = json.loads(Path("out/record.json").read_text())
+    assert [(run["method"], run["seed"]) for run in record["runs"]] == [("supervised", 0), ("supervised", 1)]
+    assert [(run["method"], run["lr"]) for run in record["failed"]] == [("fixmatch", 0.01), ("fixmatch", 0.1)]
+    again = CliRunner().invoke(app, words)
+    assert again.exit_code == 0, again.output
+    record = json.loads(Path("out/record.json").read_text())
+    assert {run["method"] for run in record["runs"]} == {"supervised", "fixmatch"}
+    assert record["failed"] == []
+
+
+def test_a_failed_run_is_not_tried_by_the_processes_beside_it(tmp_path: Path) -> None:
+    first, second = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
+    for bench in (first, second):
+        bench.open()
+    run = first.next_run()
+    assert run is not None
+    first.keep_failure(run, RuntimeError())
+    later = Workbench(comparison(), tmp_path / "out", CPU, began_at=first.began_at + 1_000)
+    assert [bench.next_run() == run for bench in (first, second, later)] == [False, False, True]
+    assert [failed.error for failed in second.failures()] == ["RuntimeError: RuntimeError"]
+
+
+def test_a_lost_device_ends_the_comparison(tmp_path: Path) -> None:
+    lost = Execution(torch.device("meta"))  # nothing can be read from it
+    bench = Workbench(comparison(), tmp_path / "out", lost)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        bench.keep_failure(ComparedRun("supervised", 0), RuntimeError("illegal memory access"))
+
+
+def test_a_run_that_was_killed_between_its_outcome_and_its_note_is_noted(tmp_path: Path) -> None:
+    bench = Workbench(comparison(methods=("supervised",)), tmp_path / "out", CPU)
+    bench.open()
+    work_through(bench)
+    before = bench.results()
+    shutil.rmtree(tmp_path / "out" / "finished")
+    bench.open()
+    assert work_through(bench) == ["runs/supervised-seed-0"]
+    assert [(run.outcome, run.curve) for run in bench.results()] == [(run.outcome, run.curve) for run in before]
+
+
+def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It saw no comparison there, and before it looked into the folder another process had begun a run."""
+    late, early = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
+    begin = Workbench._begin
+
+    def begin_late(bench: Workbench) -> None:
+        if bench is late:
+            early.open()
+            (early.folder / "runs").mkdir()
+        begin(bench)
+
+    monkeypatch.setattr(Workbench, "_begin", begin_late)
+    late.open()
+    assert late.next_run() == early.next_run()
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,16 @@ def test_every_epoch_is_recorded_up_to_exactly_the_last_step(unbroken: RunFolder
     assert elapsed == sorted(elapsed)
 
 
+def test_a_run_that_is_judged_less_often_ends_alike(unbroken: RunFolder, data: Path, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    run_experiment(tiny_experiment(data), folder, execution=replace(CPU, judge_every=4))
+    expected = [record.test_error for record in read_epochs(unbroken)]
+    found = [record.test_error for record in read_epochs(folder)]
+    assert found == [None, None, None, expected[3], None, expected[5]]
+    assert read_outcome(folder).test_error == read_outcome(unbroken).test_error
+    assert weights(folder) == weights(unbroken)
+
+
 def test_the_result_is_the_last_networks_error_and_the_best_stands_beside_it(unbroken: RunFolder) -> None:
     records, outcome = read_epochs(unbroken), read_outcome(unbroken)
     assert outcome.test_error == records[-1].test_error

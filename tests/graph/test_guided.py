@@ -12,7 +12,10 @@ from laplacenet.graph import GraphConfig
 from laplacenet.graph.guided import (
     Guide,
     GuidedConfig,
+    diffuse,
+    doubted_shares,
     estimated_shares,
+    fit_row_transform,
     guided_labels,
     landscape,
     partly_aligned,
@@ -28,6 +31,33 @@ def clouds(n: int = 300, n_classes: int = 3, d: int = 20, noise: float = 1.0) ->
     truth = np.arange(n) % n_classes
     features = 3.0 + rng.normal(size=(n_classes, d))[truth] + noise * rng.normal(size=(n, d))
     return torch.from_numpy(features).float(), torch.from_numpy(truth)
+
+
+def test_features_come_back_from_their_rows() -> None:
+    features, _ = clouds()
+    for some in (features, features.clamp(min=0)):
+        transform = fit_row_transform(some)
+        torch.testing.assert_close(transform.undo(transform.centered(some)), some, rtol=1e-4, atol=1e-5)
+    assert transform.is_rooted
+
+
+def test_diffusion_from_any_start_solves_its_linear_system() -> None:
+    features, _ = clouds(n=60)
+    W, config = landscape(features, GuidedConfig()).graph.W_normalized, GraphConfig(tol=1e-4)
+    Y = torch.rand(60, 3)
+    exact = torch.linalg.solve(torch.eye(60) - 0.7 * W.to_dense(), Y)
+    for start in (None, Y, exact, torch.zeros(60, 3)):
+        found = diffuse(W, Y, gamma=0.7, config=config, start=start)
+        assert found.is_converged
+        torch.testing.assert_close(found.F, exact, rtol=1e-3, atol=1e-3)
+    assert diffuse(W, Y, gamma=0.7, config=config, start=exact).n_iterations == 0
+
+
+def test_shares_move_from_equal_ones_to_those_found() -> None:
+    few, many = (doubted_shares(np.array([0.9, 0.1]), n_given=n, doubt=5.0) for n in (0, 10_000))
+    assert few.tolist() == [0.5, 0.5]
+    assert abs(many[0] - 0.9) < 0.01
+    assert abs(many.sum() - 1) < 1e-9
 
 
 def some_labels(truth: Tensor, per_class: int) -> Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from laplacenet.graph.logistic import fit_logistic, span_basis
+from laplacenet.graph.logistic import LogisticModel, Stop, fit_logistic, fit_soft_logistic, span_basis
 
 
 def problem(n: int, d: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -36,6 +36,31 @@ def test_weights_count_a_row_as_often_as_they_say() -> None:
     weighted = fit_logistic(X, y, n_classes=3, C=10.0, tol=1e-8, weights=weights)
     again = fit_logistic(X[repeated], y[repeated], n_classes=3, C=10.0, tol=1e-8)
     np.testing.assert_allclose(weighted.weights, again.weights, atol=1e-4)
+
+
+def fit_soft(X: np.ndarray, targets: np.ndarray, counts: np.ndarray, stop: Stop) -> LogisticModel:
+    zeros = LogisticModel(np.zeros((X.shape[1], targets.shape[1])), np.zeros(targets.shape[1]), 0)
+    return fit_soft_logistic(X, targets, counts, C=10.0, start=zeros, stop=stop)
+
+
+def test_soft_targets_are_rows_that_are_there_for_each_class_in_part() -> None:
+    X, _ = problem(30, 5, 3)
+    targets = np.random.default_rng(2).dirichlet(np.ones(3), 30)
+    counts = np.linspace(0.5, 2, 30)
+    soft = fit_soft(X, targets, counts, Stop(1e-8))
+    rows, classes = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30)
+    weights = (counts[:, None] * targets).ravel()
+    hard = fit_logistic(X[rows], classes, n_classes=3, C=10.0, tol=1e-8, weights=weights)
+    np.testing.assert_allclose(soft.weights, hard.weights, atol=1e-4)
+    np.testing.assert_allclose(soft.offsets, hard.offsets, atol=1e-4)
+
+
+def test_a_fit_stops_when_nobody_waits_for_it() -> None:
+    X, y = problem(30, 5, 3)
+    looks = iter([False, False, True])
+    stopped = fit_soft(X, np.eye(3)[y], np.ones(30), Stop(1e-8, is_stale=lambda: next(looks)))
+    assert stopped.n_iterations == 3
+    assert fit_soft(X, np.eye(3)[y], np.ones(30), Stop(1e-8, max_iterations=2)).n_iterations == 2
 
 
 def test_a_start_at_the_solution_ends_there() -> None:

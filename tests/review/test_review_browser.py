@@ -237,6 +237,13 @@ def test_a_grid_is_confirmed_without_its_wrong_ones(open_page, review, truth):
     heading = page.text_content("main h2")
     assert re.fullmatch(r"These \d+ look like (red|green|blue)", heading)
     names = page.eval_on_selector_all(".tile", "tiles => tiles.map(tile => tile.title)")
+    assert page.locator(".tile[tabindex='0']").count() == 1, "Tab leads past the pictures, arrows from one to another"
+    page.keyboard.press("a")
+    assert page.locator(".tile[aria-pressed=true]").count() == len(names)
+    page.keyboard.press("Escape")
+    page.keyboard.press("End")
+    assert page.evaluate("document.querySelector('main button.primary').getBoundingClientRect().top >= 0")
+    page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     assert page.get_attribute(".tile >> nth=1", "aria-pressed") == "true"
@@ -277,8 +284,11 @@ def test_pictures_are_looked_at_and_corrected_by_keyboard_alone(open_page, revie
     for _ in range(6):
         answer_by_keyboard(page, truth[shown(page)])
     settled(session)
+    page.wait_for_function("() => document.querySelectorAll('.guesses button').length > 0")
     page.keyboard.press("k")
     page.wait_for_selector(".tile")
+    widths = page.eval_on_selector_all("#class-list .bar", "bars => bars.map(bar => bar.style.width)")
+    assert set(widths) == {"0px"}, "the guesses were for another view"
     page.keyboard.press("Enter")  # the first picture has the focus
     page.keyboard.press("v")
     page.wait_for_selector("#large[open]")
@@ -316,6 +326,45 @@ def test_more_than_nine_classes_are_reached_by_typing(open_page, review):
     assert session.state.classes[session.state.target(before)] == "kind k"
 
 
+def test_digits_are_typed_where_a_name_is_typed_and_are_keys_elsewhere(open_page, review):
+    page, session = open_page(), review.session
+    for typed in ("cat", "1", "7"):
+        before = shown(page)
+        page.keyboard.press("/")
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        await_next(page, before)
+        wait_until(lambda name=before: name in session.state.answers)
+        assert session.state.classes[session.state.target(before)] == typed
+    page.wait_for_selector("#class-list li:nth-child(3)")
+    assert page.is_hidden(".hint"), "what to do first is said once"
+    before = shown(page)
+    page.keyboard.press("7")
+    await_next(page, before)
+    wait_until(lambda: before in session.state.answers)
+    assert session.state.classes[session.state.target(before)] == "7"
+
+
+def test_a_name_within_another_makes_a_new_class_and_a_word_s_beginning_does_not(open_page, review):
+    page, session = open_page(), review.session
+    session.new_class("other", "red fox")
+    page.wait_for_selector("#class-list li")
+    for typed, expected in (("ox", "ox"), ("fo", "red fox"), ("re", "red fox")):
+        before = shown(page)
+        page.keyboard.press("/")
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        await_next(page, before)
+        wait_until(lambda name=before: name in session.state.answers)
+        assert session.state.classes[session.state.target(before)] == expected
+    page.keyboard.press("v")
+    page.wait_for_selector("#large[open]")
+    before = shown(page)
+    page.keyboard.press("2")
+    wait_until(lambda: before in session.state.answers)
+    assert not page.is_visible("#large"), "the next question is seen"
+
+
 def test_an_open_page_goes_on_when_the_program_was_restarted(browser, tmp_path):
     truth = make_photos(tmp_path / "photos", 12)
     context = browser.new_context()
@@ -327,6 +376,8 @@ def test_an_open_page_goes_on_when_the_program_was_restarted(browser, tmp_path):
         answer_by_keyboard(page, truth[shown(page)])
         wait_until(lambda: answered(review) == 1)
     page.wait_for_selector("#connection:visible")
+    page.keyboard.press("1")  # it cannot be saved, and the page says so
+    page.wait_for_selector("main h2:text-is('Waiting for the program…')")
     with served(tmp_path / "photos", tmp_path / "run") as review:
         page.wait_for_selector("#connection", state="hidden")
         page.wait_for_selector("figcaption .file")
@@ -353,7 +404,8 @@ def test_names_of_files_are_text(open_page, review):
     page.fill("input[type=search]", "onerror")
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 1")
     assert page.get_attribute(".tile", "title") == HOSTILE
-    assert page.title() == "LaplaceNet review"
+    assert page.title() == "photos · LaplaceNet review"
+    assert page.text_content(".tile bdi") == HOSTILE, "who searches by name sees the names"
 
 
 def test_every_control_has_a_name_and_light_and_dark_can_be_read(open_page, truth):

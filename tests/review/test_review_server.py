@@ -9,10 +9,11 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from references_review import jpeg, make_photos, origin, served, visitor
+from references_review import jpeg, make_photos, origin, served, visitor, wait_until
 
+from laplacenet.review import serve
 from laplacenet.review.serve import Place, entrance_file, remembered_entrance
-from laplacenet.review.server import LARGEST_BODY
+from laplacenet.review.server import LARGEST_BODY, MOST_STREAMS
 from laplacenet.runtime import InputError
 
 
@@ -144,6 +145,40 @@ def test_nothing_outside_is_reached(client, path):
     assert client.get(path).status_code in (400, 404)
 
 
+def test_who_does_not_say_what_he_wants_is_not_kept(review, monkeypatch):
+    monkeypatch.setattr(serve, "HEAD_TIMEOUT_S", 0.2)
+    for beginning in (b"", b"GET / HTTP/1.1\r\nHos"):
+        with socket.create_connection(("127.0.0.1", review.port), timeout=60) as idle:
+            idle.sendall(beginning)
+            assert idle.recv(100) == b""
+    with visitor(review) as client:
+        assert client.get("/api/summary").status_code == 200
+
+
+def test_a_flood_of_event_streams_is_bounded_and_ends(review, client):
+    head = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{review.port}\r\nCookie: {cookie_of(client)}\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        flood = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", review.port), timeout=60)) for _ in range(60)
+        ]
+        for one in flood:
+            one.sendall(head.encode())
+        statuses = [one.recv(12) for one in flood]
+    assert statuses.count(b"HTTP/1.1 200") == MOST_STREAMS
+    assert statuses.count(b"HTTP/1.1 503") == 60 - MOST_STREAMS
+
+    def is_open_again():
+        post(client, "/api/undo")  # whatever it answers: a stream notices that its reader is gone when it sends
+        with client.stream("GET", "/api/events") as stream:
+            return stream.status_code == 200
+
+    wait_until(is_open_again)
+
+
+def cookie_of(client):
+    return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+
+
 def test_a_huge_body_is_refused_whether_or_not_it_says_its_length(client):
     assert client.post("/api/answer", content=b"x" * (LARGEST_BODY + 1)).status_code == 413
 
@@ -210,6 +245,25 @@ def test_an_answer_is_on_the_disk_when_it_is_acknowledged(client, review):
     assert last["n"] >= entry["n"]
     lines = [json.loads(line) for line in review.session.journal.path.read_bytes().splitlines()]
     assert any(line["n"] == entry["n"] and line["pictures"] == ["<img src=x onerror=alert(1)>.png"] for line in lines)
+
+
+def test_an_answer_that_the_disk_does_not_take_is_not_acknowledged(client, review, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    answer = {"answer": "label", "name": "red", "pictures": [4], "via": "search", "seen": 0}
+    post(client, "/api/classes", action="new", name="red")
+    n, size = client.get("/api/summary").json()["n"], review.session.journal.path.stat().st_size
+    with monkeypatch.context() as patch:
+        patch.setattr("laplacenet.review.journal.os.fsync", full)
+        response = post(client, "/api/answer", **answer)
+    assert (response.status_code, response.json()["error"]) == (507, "not saved: No space left on device")
+    assert client.get("/api/summary").json()["n"] == n
+    assert review.session.journal.path.stat().st_size == size
+    assert (
+        post(client, "/api/answer", answer="label", name="red", pictures=[4], via="search", seen=0).status_code == 200
+    )
+    post(client, "/api/undo")
 
 
 def test_answers_become_visible_in_all_labels(client, review):

@@ -5,11 +5,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from references_review_page import PAGE, ROOT, page_of
 from references_review_simulation import (
-    BASELINE_SCALE,
+    BASELINE_C,
     ORDERS,
     Classifier,
     cover,
@@ -17,10 +17,10 @@ from references_review_simulation import (
     main,
     pool_of,
     review,
+    usual_points,
 )
 from sklearn.linear_model import LogisticRegression
 
-from laplacenet.review.propagation import believed_shares
 from laplacenet.review.questions import GRID, LEAST_IN_GRID, best_grid
 
 
@@ -57,20 +57,10 @@ def test_every_order_reaches_the_goal(pool_and_truth, order):
 def test_the_baseline_is_scikit_learn_s_logistic_regression(pool_and_truth):
     pool, truth = pool_and_truth
     y = np.where(np.arange(len(truth)) < 60, truth, -1)
-    X = BASELINE_SCALE * pool.points.numpy()
-    theirs = LogisticRegression(C=1.0, max_iter=2000, tol=1e-8).fit(
-        BASELINE_SCALE * pool.points.numpy()[:60], truth[:60]
-    )
+    X = usual_points(pool).numpy()
+    theirs = LogisticRegression(C=BASELINE_C, max_iter=2000, tol=1e-8).fit(X[:60], truth[:60])
     ours = Classifier(pool, 4).scores(y)
     assert np.allclose(ours.numpy(), theirs.predict_proba(X), atol=1e-2)
-
-
-def test_shares_move_from_equal_ones_to_those_found():
-    found = torch.tensor([90, 10])
-    few, many = (believed_shares(found, n_answers=n) for n in (0, 10_000))
-    assert few.tolist() == [0.5, 0.5]
-    assert abs(float(many[0]) - 0.9) < 0.01
-    assert abs(float(many.sum()) - 1) < 1e-9
 
 
 def test_shards_are_merged_into_a_record(pool_and_truth, tmp_path, monkeypatch):
@@ -97,15 +87,60 @@ def test_shards_are_merged_into_a_record(pool_and_truth, tmp_path, monkeypatch):
 def test_coverage_is_noted_at_every_mark(pool_and_truth):
     found = cover(*pool_and_truth, mode="grid", seed=0, marks=(10, 20))
     assert [one["answers"] for one in found] == [10, 20]
-    assert all(0 < one["width"] <= 1 for one in found)
+    assert all(0 < one["width"] <= 1 and abs(one["bias"]) <= 1 for one in found)
+
+
+def test_runs_of_coverage_are_merged_by_set_and_order(pool_and_truth, tmp_path, monkeypatch):
+    pool, truth = pool_and_truth
+    np.savez(tmp_path / "pool.npz", embeddings=pool.vectors().numpy())
+    np.save(tmp_path / "truth.npy", truth)
+    monkeypatch.setenv("LAPLACENET_COMMIT", "abc")
+    shards = ["--shards", str(tmp_path / "shards")]
+    for first in (0, 1):
+        data = ["--embeddings", str(tmp_path / "pool.npz"), "--truth", str(tmp_path / "truth.npy"), *shards]
+        drawn = ["--pictures", "60", "--classes", "3", "--marks", "10", "15", "--seeds", str(first), str(first + 1)]
+        monkeypatch.setattr("sys.argv", ["s", "coverage", "--set", "blobs", "--mode", "single", *data, *drawn])
+        main()
+    monkeypatch.setattr("sys.argv", ["s", "merge-coverage", *shards, "--out", str(tmp_path / "coverage.json")])
+    main()
+    record = json.loads((tmp_path / "coverage.json").read_text())
+    assert record["provenance"]["commit"] == "abc"
+    found = record["sets"]["blobs"]
+    assert (found["pictures"], found["classes"]) == (60, 3)
+    assert {answers: mark["runs"] for answers, mark in found["orders"]["single"].items()} == {"10": 2, "15": 2}
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 1)), min_size=5, max_size=9))
 def test_the_best_grid_is_the_best_of_all_subsets(rows):
-    gain, doubt = (torch.tensor(column, dtype=torch.float64) for column in zip(*rows, strict=True))
+    gain, doubt = (np.array(column) for column in zip(*rows, strict=True))
     members, rate = best_grid(gain, doubt)
     subsets = (s for size in range(LEAST_IN_GRID, len(rows) + 1) for s in combinations(range(len(rows)), size))
     best = max(float(gain[list(s)].sum() / (1 + doubt[list(s)].sum())) for s in subsets)
     assert rate == pytest.approx(best, rel=1e-3)
     assert rate == pytest.approx(float(gain[members].sum() / (1 + doubt[members].sum())), rel=1e-3)
+
+
+def test_the_tables_on_the_page_are_those_of_the_records():
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert page_of(page) == page
+
+
+def test_an_order_that_is_not_through_leaves_the_recorded_one(pool_and_truth, tmp_path, monkeypatch):
+    pool, truth = pool_and_truth
+    np.savez(tmp_path / "pool.npz", embeddings=pool.vectors().numpy())
+    np.save(tmp_path / "truth.npy", np.roll(truth, 1))  # which nothing can learn
+    out, shards = tmp_path / "blobs.json", ["--shards", str(tmp_path / "shards")]
+    run = ["run", "--set", "blobs", "--embeddings", str(tmp_path / "pool.npz"), "--truth", str(tmp_path / "truth.npy")]
+    merge = ["merge", "--set", "blobs", *shards, "--out", str(out)]
+    for order, seconds in (("margin", "60"), ("random", "60"), ("margin", "0")):
+        one = [*run, *shards, "--order", order, "--seed", "0", "--seconds", seconds, "--goal", "0.95"]
+        for words in (one, merge):
+            monkeypatch.setattr("sys.argv", ["simulation", *words])
+            main()
+        for shard in (tmp_path / "shards").iterdir():
+            shard.unlink()
+    orders = json.loads(out.read_text())["orders"]
+    assert list(orders) == ["margin", "random"]
+    assert orders["margin"]["95%"]["mean answers"] is not None
+    assert orders["margin"]["provenance"]["date"] <= orders["random"]["provenance"]["date"]

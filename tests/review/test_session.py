@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from references_review import color_embedder, make_photos, open_session, settled, wait_until
-from sklearn.linear_model import LogisticRegression
 
-from laplacenet.review import views
+from laplacenet.review import live, views
 from laplacenet.review.opening import join_labels
 from laplacenet.review.outputs import write_outputs
-from laplacenet.review.propagation import GAMMA, Propagation, fit_softmax, join
+from laplacenet.review.propagation import Propagation, join
 from laplacenet.review.state import NONE_ID
 from laplacenet.runtime import InputError
 
@@ -347,15 +346,6 @@ def embedded_blobs(n=150, seed=0):
     return join(torch.arange(n), torch.from_numpy(vectors).float()), torch.from_numpy(truth)
 
 
-def test_the_classifier_is_scikit_learns_logistic_regression():
-    embedded, truth = embedded_blobs()
-    X, y = 8 * embedded.points[:60], truth[:60]
-    weights = fit_softmax(X, torch.nn.functional.one_hot(y, 3).float(), torch.zeros(9, 3))
-    reference = LogisticRegression(C=1.0, tol=1e-8, max_iter=5000).fit(X.numpy(), y.numpy())
-    ours = (X @ weights[:-1] + weights[-1]).softmax(1).numpy()
-    assert np.abs(ours - reference.predict_proba(X.numpy())).max() < 0.01
-
-
 def test_a_warm_start_ends_where_a_cold_one_does():
     embedded, truth = embedded_blobs()
     y = torch.full((150,), -1)
@@ -368,12 +358,122 @@ def test_a_warm_start_ends_where_a_cold_one_does():
         scores = warm.scores(placed, columns)
     cold = Propagation(embedded).scores(placed, columns)
     assert float((scores - cold).abs().mean()) < 0.02  # guesses have gone through more rounds, and calibration
-    assert torch.equal(scores.argmax(1), cold.argmax(1))
+    assert float((scores.argmax(1) == cold.argmax(1)).float().mean()) > 0.98
 
 
-def test_diffusion_solves_its_linear_system():
-    embedded, _ = embedded_blobs(60)
-    seeds = torch.rand(60, 3)
-    F = Propagation(embedded)._diffuse(seeds, [0, 1, 2])
-    exact = torch.linalg.solve(torch.eye(60) - GAMMA * embedded.W_normalized.to_dense(), (1 - GAMMA) * seeds)
-    assert torch.allclose(F, exact, atol=5e-3)
+def test_a_quick_pass_does_not_change_where_the_full_one_ends():
+    embedded, truth = embedded_blobs()
+    y = torch.full((150,), -1)
+    plain, hurried = Propagation(embedded), Propagation(embedded)
+    for row in range(30):
+        y[row] = truth[row]
+        columns = sorted(set(y[y >= 0].tolist()))
+        placed = torch.tensor([columns.index(label) if label >= 0 else -1 for label in y.tolist()])
+        hurried.quick_scores(placed, columns)
+        expected, found = plain.scores(placed, columns), hurried.scores(placed, columns)
+    assert hurried.temperature == pytest.approx(plain.temperature, rel=0.1)
+    assert float((expected - found).abs().max()) < 0.02
+
+
+def test_scores_that_nobody_waits_for_are_dropped_and_teach_nothing():
+    embedded, truth = embedded_blobs()
+    y = torch.where(torch.arange(150) < 9, truth, -1)
+    propagation = Propagation(embedded)
+    assert propagation.scores(y, [0, 1, 2], is_stale=lambda: True) is None
+    expected = Propagation(embedded).scores(y, [0, 1, 2])
+    assert float((propagation.scores(y, [0, 1, 2]) - expected).abs().max()) < 0.02
+
+
+def test_a_quick_result_is_followed_by_the_full_one(photos, truth, tmp_path, monkeypatch):
+    monkeypatch.setattr(live, "LONG_S", -1.0)
+    published = []
+    publish = live.Live._publish
+    monkeypatch.setattr(live.Live, "_publish", lambda self, result: (published.append(result), publish(self, result)))
+    session = open_session(photos, tmp_path / "run")
+    session.start()
+    try:
+        play(settled(session), truth, 12)
+    finally:
+        session.close()
+    quick = [place for place, result in enumerate(published) if not result.is_full]
+    assert len(quick) >= 9  # of twelve answers two or three are kept back, which teaches nothing
+    assert all(published[place + 1].n >= published[place].n for place in quick)
+    assert published[quick[-1] + 1].is_full
+    assert published[-1].n == session.state.n
+
+
+def test_naming_a_class_computes_nothing(session, truth):
+    play(session, truth, 6)
+    before = session.live.current
+    session.new_class("a", "violet")
+    assert settled(session).live.current.n == session.state.n
+    assert session.live.current.scores is before.scores
+
+
+@pytest.mark.parametrize("n_others", [0, 1, 2])
+def test_the_rest_of_a_grid_is_asked_for_when_some_of_it_was_kept_back(session, truth, monkeypatch, n_others):
+    """If it went back into the queue, the pictures that are not kept back would be harder than those that are."""
+    kept_back, *rest = range(4)
+    give(settled(session), kept_back, "red", via="audit")
+    grids = iter([(kept_back, *rest[:n_others]), (rest[2],)])
+
+    def ask(result, mode, taken):
+        return {"kind": "grid", "via": "grid", "class": 0, "numbers": list(next(grids))}
+
+    monkeypatch.setattr(session, "_audit_is_due", lambda: False)
+    monkeypatch.setattr(session, "_choose_from_queue", ask)
+    question = session.next_question("a", mode="grid")
+    assert question["numbers"] == (rest[:n_others] or [rest[2]])
+    assert question["kind"] == ("single" if n_others == 1 else "grid")
+    assert not session.state.is_kept_back(session.photos[kept_back].name)
+
+
+def keys_of(session):
+    return {one["name"]: one["key"] for one in views.summary(session)["classes"]}
+
+
+def test_a_class_called_by_a_digit_has_that_key_or_none(session):
+    for name in ("7", "cat", "0", "1", "3", "dog"):
+        session.new_class("a", name)
+    assert keys_of(session) == {"7": 7, "cat": 1, "0": None, "1": None, "3": 3, "dog": 2}
+
+
+def test_no_key_ever_moves(session):
+    labels = [session.new_class("a", f"class {'abcdefghijkl'[number]}") for number in range(12)]
+    before = keys_of(session)
+    assert sorted(key for key in before.values() if key is not None) == list(range(1, 10))
+    session.merge("a", labels[0], labels[1])
+    session.remove("a", labels[4])
+    session.rename("a", labels[2], "9")
+    session.new_class("a", "another")
+    after = keys_of(session)
+    assert after.pop("9") == before["class c"]
+    assert after.pop("another") is None
+    assert after == {name: before[name] for name in after}
+
+
+def test_names_may_hold_what_joins_emoji_and_letters_but_nothing_else_that_is_invisible(session):
+    family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "می\u200cخواهم"
+    for name in (family, persian):
+        assert session.state.classes[session.new_class("a", name)] == name
+    assert session.new_class("a", f"{persian}\u200c") == session.new_class("a", persian)
+    for name in ("\u200d", "a\u202eb", "a\x00b", "a\ufeffb"):
+        with pytest.raises(InputError, match="printable"):
+            session.new_class("a", name)
+
+
+def test_a_full_disk_stops_the_curve_but_not_the_labels(session, truth, monkeypatch):
+    append = session.journal.append
+
+    def append_unless_estimate(by, kind, content):
+        if kind == "estimate":
+            raise OSError(28, "No space left on device")
+        return append(by, kind, content)
+
+    monkeypatch.setattr(session.journal, "append", append_unless_estimate)
+    play(session, truth, 14)
+    assert session.state.curve == []
+    monkeypatch.undo()
+    play(session, truth, 2)
+    assert session.live.current.n >= session.state.n - 1
+    assert len(session.state.curve) == 1

@@ -105,6 +105,49 @@ def test_hidden_labels_reach_no_method(pictures: ImageSet, name: str) -> None:
     assert [epoch.loss for epoch in train(honest)] == [epoch.loss for epoch in train(other)]
 
 
+@pytest.mark.parametrize("name", ["laplacenet", "fixmatch", "dag"])
+def test_the_first_block_of_an_epoch_is_drawn_before_its_labels_and_once(
+    pictures: ImageSet, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_config = replace(TRAIN, steps=26)
+    method, drawn = method_named(name, pictures, train_config), []
+    draw, plan_epoch = type(method).draw, type(method).plan_epoch
+
+    def noted_draw(self: BaseMethod, plan: EpochPlan, first_step: int, n_steps: int) -> Any:
+        drawn.append(f"draw {first_step}")
+        return draw(self, plan, first_step, n_steps)
+
+    def noted_plan(self: BaseMethod, index: int, first_step: int, **options: Any) -> EpochPlan:
+        drawn.append(f"plan {first_step}")
+        return plan_epoch(self, index, first_step, **options)
+
+    monkeypatch.setattr(type(method), "draw", noted_draw)
+    monkeypatch.setattr(type(method), "plan_epoch", noted_plan)
+    epochs = list(train(run_with(method, pictures)))
+    firsts = [epoch.step - epoch.n_steps for epoch in epochs]
+    assert sorted(drawn) == sorted([f"{what} {first}" for what in ("draw", "plan") for first in firsts])
+    late = [first for first in firsts if drawn.index(f"plan {first}") < drawn.index(f"draw {first}")]
+    assert len(firsts) > 3
+    is_after_supervision = [before.phase == "supervised" for before in epochs[:-1]]
+    assert late == [0, *(first for first, is_so in zip(firsts[1:], is_after_supervision, strict=True) if is_so)]
+
+
+@pytest.mark.parametrize("guess", ["none", "wrong"])
+def test_a_block_that_was_drawn_ahead_changes_nothing(pictures: ImageSet, guess: str) -> None:
+    method = method_named("laplacenet", pictures, replace(TRAIN, steps=26))
+
+    class Guessing(type(method)):  # type: ignore[misc]
+        def expected_after(self, plan: EpochPlan) -> EpochPlan | None:
+            found = super().expected_after(plan)
+            return None if guess == "none" or found is None else replace(found, order=found.order.flip(0))
+
+    losses = []
+    for kind in (type(method), Guessing):
+        run = run_with(kind(method.problem, method.train, method.config, method.graph), pictures)
+        losses.append([epoch.loss for epoch in train(run)])
+    assert losses[0] == losses[1]
+
+
 def test_averaged_weights_label_and_are_judged(pictures: ImageSet) -> None:
     method = method_named("laplacenet", pictures)
     method = replace(method, config=replace(method.config, ema_decay=0.5, supervised_passes=1))

@@ -1,8 +1,5 @@
 """Several processes on one run, against one process: the same numbers, labels, errors and ends."""
 
-import contextlib
-import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import references_kills as kills
 import references_processes as shared
 import torch
 from references_experiments import TINY, write_tiny_data
@@ -212,43 +210,38 @@ def test_two_then_four_processes_then_one_take_turns_at_a_run(tmp_path: Path) ->
     assert farthest(expected, shared.in_turns(tmp_path / "turns", until=50)) < 1e-9
 
 
-def workers_of(pid: int) -> list[int]:
-    """The processes that torchrun has started."""
+@pytest.mark.long
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a stalled process is looked up in /proc")
+@pytest.mark.parametrize("stalled", [0, 1])
+def test_a_process_that_stalls_ends_the_run_with_the_command_that_resumes(stalled: int, tmp_path: Path) -> None:
+    """Neither gloo nor the first process's store says anything: the other one has to notice by itself."""
+    write_bars(tmp_path / "bars.npz")
+    command = f"{TRAIN} --checkpoint-every 1".replace("train.steps=4", "train.steps=20000").split()
+    processes = shared.start_processes(2, command, folder=tmp_path)
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(child) for child in children if b"laplacenet" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    except OSError:
-        return []
+        while not (tmp_path / "run" / "experiment.json").exists() and processes[0].poll() is None:
+            time.sleep(0.1)
+        time.sleep(3)
+        processes[stalled].send_signal(signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        said = processes[1 - stalled].communicate(timeout=DEADLINE_S)
+        processes[stalled].communicate(timeout=DEADLINE_S)
+    finally:
+        for process in processes:
+            process.kill()
+    assert processes[stalled].returncode == -signal.SIGKILL
+    assert time.monotonic() - stopped_at < 45
+    assert processes[1 - stalled].returncode == 1
+    assert "no longer answers; the run can be resumed" in said[1]
+    assert "train --resume" in said[1]
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are found in /proc")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
 @pytest.mark.parametrize("number", range(20), ids="kill-{:02}".format)
 def test_a_process_killed_at_a_random_moment_ends_the_run_within_45_s_and_it_goes_on(
     number: int, tmp_path: Path
 ) -> None:
     """Shard it with `-k "kill-00 or kill-01"`."""
-    draw = random.Random(number)
-    write_bars(tmp_path / "bars.npz")
-    command = f"{TRAIN} --checkpoint-every 1".replace("train.steps=4", "train.steps=2000")
-    launcher = shared.start_torchrun(2, command.split(), folder=tmp_path)
-    try:
-        while len(workers := workers_of(launcher.pid)) < 2 and launcher.poll() is None:
-            time.sleep(0.05)
-        time.sleep(draw.uniform(0, 25))
-        with contextlib.suppress(ProcessLookupError, IndexError):
-            os.kill(draw.choice(workers_of(launcher.pid) or workers), signal.SIGKILL)
-        launcher.wait(timeout=45)
-    finally:
-        launcher.kill()
-    folder = tmp_path / "run"
-    if (folder / "experiment.json").exists() and not (folder / "final.json").exists():
-        resumed = subprocess.run(
-            [sys.executable, "-m", "laplacenet", "train", "--resume", str(folder), "--for", "20s"],
-            env=shared.environment(),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert resumed.returncode in (0, 3), resumed.stderr
+    found = kills.kill_once(number, tmp_path)
+    assert kills.is_right(found), (found, (tmp_path / "torchrun.log").read_text()[-2000:])

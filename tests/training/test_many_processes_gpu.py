@@ -1,5 +1,6 @@
 """On a GPU: one process that reduces through NCCL inside its captured step, and two that share the GPU through gloo."""
 
+import argparse
 import socket
 import statistics
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import references_processes as shared
 import references_processes_gpu as on_gpu
+import references_torchrun_step as one_step
 import torch
 from torch import Tensor
 
@@ -17,9 +19,10 @@ from laplacenet.experiments.benchmark.our_steps import OurSteps
 from laplacenet.experiments.benchmark.settings import CIFAR100_13_CNN
 from laplacenet.experiments.benchmark.synthetic import random_images
 from laplacenet.models import build_model
-from laplacenet.runtime import end_group, start_group
+from laplacenet.runtime import LostProcessError, end_group, start_group
 from laplacenet.training import Execution, Run
 from laplacenet.training.loop import prepare
+from laplacenet.training.pending_steps import PendingSteps, mark_now
 from laplacenet.training.step import Stepper
 
 pytestmark = pytest.mark.gpu
@@ -60,8 +63,27 @@ def test_nccl_with_one_process_changes_no_loss(one_process: None, captures: bool
     assert losses(captures=captures) == pytest.approx(expected, rel=TOLERANCE)
 
 
-@pytest.mark.xfail(reason="3.7 % on an H200: 19 messages a step, which a single process under torchrun leaves out")
-def test_nccl_with_one_process_makes_a_step_at_most_two_percent_slower(one_process: None) -> None:
+def test_a_message_that_never_arrives_is_not_waited_for(one_process: None) -> None:
+    """Stood in for by a device that is busy for a minute."""
+    pending = PendingSteps(deadline_s=0.5)
+    pending.add(mark_now())
+    pending.wait()
+    torch.cuda._sleep(10**10)
+    pending.add(mark_now())
+    with pytest.raises(LostProcessError, match="no step has ended"):
+        pending.wait()
+    torch.cuda.synchronize()
+
+
+@pytest.mark.long
+def test_torchrun_with_one_process_makes_a_step_at_most_two_percent_slower() -> None:
+    """Each in a process of its own, by turns."""
+    found = one_step.compare(argparse.Namespace(device="cuda", steps=64, turns=3))
+    assert found["percent_slower"]["torchrun"] <= 2.0, found
+
+
+@pytest.mark.xfail(reason="for information: what a single process under torchrun leaves out took 3.7 % on an H200")
+def test_nccl_with_one_process_made_to_send_makes_a_step_at_most_two_percent_slower(one_process: None) -> None:
     execution, images, n_steps = Execution(torch.device("cuda")), random_images(20_000, 32), 64
     without = OurSteps(CIFAR100_13_CNN, images, execution)
     intervals_ms(without.round(0, n_steps), execution.device)  # captured before there is a group

@@ -131,6 +131,12 @@ def test_a_rate_drops_twice() -> None:
     assert [float(rates[step]) for step in (249, 250, 349, 350)] == pytest.approx([0.1, 0.01, 0.01, 0.001])
 
 
+def test_a_rate_that_falls_late_is_that_of_vat() -> None:
+    """Miyato et al.: 120 epochs, from the 80th on times (120 − epoch)/40."""
+    rates = learning_rates(TrainConfig(steps=120, lr=1e-3, schedule="late-linear"), 0, 120)
+    assert rates == pytest.approx(np.array([1e-3 * (1 if e < 80 else (120 - e) / 40) for e in range(120)]))
+
+
 @pytest.mark.parametrize(
     ("steps", "n_labeled", "expected"),
     [(250_000, 4000, 4000), (250_000, 40, 100), (1000, 4000, 200), (250_000, 10_000, 10_000)],
@@ -152,7 +158,11 @@ def test_the_supervised_start_is_a_hundred_passes_but_at_most_a_fifth(
         ("momentum", 1.0, r"it must lie in \[0, 1\)"),
         ("lr", float("nan"), "must lie between 0 and"),
         ("optimizer", "adagrad", "choose one of sgd, adamw"),
-        ("schedule", "steps", "choose one of cosine, cosine-7/16, rise-and-fall, two-drops, linear, constant"),
+        (
+            "schedule",
+            "steps",
+            "choose one of cosine, cosine-7/16, rise-and-fall, two-drops, late-linear, linear, constant",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(field: str, value: object, said: str) -> None:

@@ -21,6 +21,7 @@ from laplacenet.augment.eager import GREY, GREY_LUMA
 from laplacenet.augment.operations import LUMA, OPERATIONS
 from laplacenet.augment.sampling import ViewParameters
 from laplacenet.runtime import compute_dtype
+from laplacenet.runtime.kernels import launch
 
 _MAX_BLOCK = 1024  # pixels that a program holds at once: 8 a thread with 4 warps
 _N_WARPS = 4
@@ -64,39 +65,37 @@ def normalized_views(
     images: UInt8[Tensor, "N c h w"], slots: Int64[Tensor, " n"], parameters: ViewParameters, *, affine: Affine
 ) -> Float[Tensor, "n c h w"]:
     """Views in the device's precision, channels last; `affine` has a factor and a summand for each channel."""
-    shape = (len(slots), *images.shape[1:])
+    n, c, height, width = len(slots), *images.shape[1:]
     dtype = compute_dtype(images.device)
-    views = torch.empty(shape, dtype=dtype, device=images.device, memory_format=torch.channels_last)
-    return _launch(images, slots, parameters, out=views, affine=affine)
-
-
-def uint8_views(
-    images: UInt8[Tensor, "N c h w"], slots: Int64[Tensor, " n"], parameters: ViewParameters
-) -> UInt8[Tensor, "n c h w"]:
-    """Views before normalization."""
-    views = torch.empty(len(slots), *images.shape[1:], dtype=torch.uint8, device=images.device)
-    return _launch(images, slots, parameters, out=views, affine=((1.0,) * 3, (0.0,) * 3))
-
-
-def _launch(images: Tensor, slots: Tensor, parameters: ViewParameters, *, out: Tensor, affine: Affine) -> Tensor:
-    n, c, height, width = out.shape
+    out = torch.empty((n, c, height, width), dtype=dtype, device=images.device, memory_format=torch.channels_last)
     if n == 0:
         return out
     stages = torch.empty(n, 2, c, height * width, dtype=torch.uint8, device=images.device)
     tables = torch.empty(n, c, 256, dtype=torch.uint8, device=images.device)
     scales, offsets = ((*values, 0.0, 0.0)[:3] for values in affine)
-    _view_kernel[(n,)](
+    launch(_view_kernel, (n,))(
         images.contiguous(), slots.contiguous(), parameters.integers.contiguous(), parameters.factors.contiguous(),
-        stages, tables, out, out.stride(1), out.stride(3), *scales, *offsets,
+        stages, tables, out, *scales, *offsets,
         C=c, H=height, W=width, BLOCK=min(triton.next_power_of_2(height * width), _MAX_BLOCK),
         num_warps=_N_WARPS, enable_fp_fusion=False,
     )  # fmt: skip
     return out
 
 
+def uint8_views(
+    images: UInt8[Tensor, "N c h w"], slots: Int64[Tensor, " n"], parameters: ViewParameters
+) -> UInt8[Tensor, "n c h w"]:
+    """Views before normalization: grey levels are whole numbers up to 255, which every precision holds exactly.
+
+    A kernel of their own would take four seconds to compile.
+    """
+    levels = normalized_views(images, slots, parameters, affine=((1.0,) * 3, (0.0,) * 3))
+    return levels.to(torch.uint8, memory_format=torch.contiguous_format)
+
+
 @_compiled
 def _view_kernel(
-    images, slots, integers, factors, stages, tables, out, channel_stride, pixel_stride,
+    images, slots, integers, factors, stages, tables, out,
     scale0, scale1, scale2, offset0, offset1, offset2,
     C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -123,7 +122,7 @@ def _view_kernel(
             scale, offset = scale1, offset1
         if c == 2:
             scale, offset = scale2, offset2
-        _finish(last + c * H * W, target + c * channel_stride, row, pixel_stride, scale, offset, c, C, H, W, BLOCK)
+        _finish(last + c * H * W, target + c, row, scale, offset, c, C, H, W, BLOCK)
 
 
 @_compiled
@@ -288,10 +287,10 @@ def _equalize(source, target, table, C: tl.constexpr, P: tl.constexpr, BLOCK: tl
 
 @_compiled
 def _finish(
-    source, target, row, pixel_stride, scale, offset,
+    source, target, row, scale, offset,
     c: tl.constexpr, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cutout of a channel, then its normalization unless the target holds uint8."""
+    """Cutout of a channel, then its normalization; the target's channels of a pixel lie side by side."""
     top, left = tl.load(row + _TOP), tl.load(row + _LEFT)
     bottom, right = tl.load(row + _BOTTOM), tl.load(row + _RIGHT)
     grey = _GREY_RED if c == 0 else (_GREY_GREEN if c == 1 else _GREY_BLUE)
@@ -303,8 +302,5 @@ def _finish(
         y, x = pixel // W, pixel % W
         is_cut = (y >= top) & (y < bottom) & (x >= left) & (x < right)
         level = tl.where(is_cut, grey, tl.load(source + pixel, mask=inside, other=0).to(tl.int32))
-        if target.dtype.element_ty == tl.uint8:
-            tl.store(target + pixel * pixel_stride, level.to(tl.uint8), mask=inside)
-        else:
-            value = level.to(tl.float32) * scale + offset
-            tl.store(target + pixel * pixel_stride, value.to(target.dtype.element_ty), mask=inside)
+        value = level.to(tl.float32) * scale + offset
+        tl.store(target + pixel * C, value.to(target.dtype.element_ty), mask=inside)

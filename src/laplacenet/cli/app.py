@@ -41,12 +41,7 @@ from laplacenet.cli.review import review
 from laplacenet.cli.train import train
 from laplacenet.runtime import InputError, read_launch
 
-IN_SEVERAL_PROCESSES = ("train", "reproduce", "embed")
-INSTEAD = {
-    "label": "embed the pictures with torchrun … embed PICTURES --out FILE.npz first; label then finds their vectors",
-    "compare": "start each method with torchrun … train DATA --method NAME",
-}
-"""What several processes can do for a command that takes one."""
+IN_SEVERAL_PROCESSES = ("train", "reproduce", "embed", "label", "compare")
 FAILED = 1
 INVALID_INPUT = 2
 TIME_LIMIT = 3
@@ -197,8 +192,8 @@ def refuse_several_processes(arguments: list[str]) -> None:
     """By all commands that would do the same work in each of them."""
     command = next((word for word in arguments if not word.startswith("-")), "")
     if read_launch().size > 1 and command not in IN_SEVERAL_PROCESSES:
-        instead = INSTEAD.get(command, f"leave out torchrun, which is for {', '.join(IN_SEVERAL_PROCESSES)}")
-        raise InputError(f"{command or 'laplacenet'} takes one process; {instead}")
+        known = ", ".join(IN_SEVERAL_PROCESSES)
+        raise InputError(f"{command or 'laplacenet'} takes one process; leave out torchrun, which is for {known}")
 
 
 @contextlib.contextmanager

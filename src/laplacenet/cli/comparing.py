@@ -1,7 +1,10 @@
 """What `laplacenet compare` does: from its options to a comparison, and one run after another in the time there is."""
 
+import contextlib
+import sys
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,12 +17,13 @@ from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
-from laplacenet.runtime import InputError, RunFolder, provenance, write_sealed, write_whole
+from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, write_sealed, write_whole
 from laplacenet.training import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
-TIME_IS_UP = 3  # the exit code: resumable
+FAILED, TIME_IS_UP = 1, 3  # exit codes; both are resumable
+POLLED_EVERY_S = 0.5
 TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
 
@@ -83,31 +87,64 @@ def chosen_tuning(request: Request) -> Tuning | None:
 def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
     """One run after another; the record is written anew after each of them, the table and the picture at the end.
 
-    With a limit no run is begun that is not expected to end within it.
+    With a limit no run is begun that is not expected to end within it. Under torchrun the processes share the runs
+    among themselves: each run is made by one of them, as it would be without the others, and the first process reports.
     """
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     bench.open(record)
     seed = bench.comparison.seeds[0]
     first = bench.comparison.experiment(bench.comparison.methods[0], seed)
-    bench.tasks[seed] = read_task(first, download=download)  # data that cannot be read is refused before any run
+    with bench.lock("download") if download else contextlib.nullcontext():
+        bench.tasks[seed] = read_task(first, download=download)  # data that cannot be read is refused before any run
     stopped = ""
     while not stopped:
         with bench.claim() as run:
-            if run is None:
+            if run is not None:
+                left_s = None if ends_at is None else ends_at - time.monotonic()
+                stopped = why_not(bench, run, left_s=left_s)
+                if not stopped:
+                    with errors_of_all():
+                        _try(bench, run, limit_s=left_s)
+                    write_record(bench, record)
+        if run is None:
+            if not waits_for_others(bench):
                 break
-            left_s = None if ends_at is None else ends_at - time.monotonic()
-            stopped = why_not(bench, run, left_s=left_s)
-            if not stopped:
-                _work_on(bench, run, limit_s=left_s)
-                write_record(bench, record)
+            time.sleep(POLLED_EVERY_S)
+    if read_launch().is_first:
+        report_all(bench, record, stopped)
+
+
+@contextlib.contextmanager
+def errors_of_all() -> Iterator[None]:
+    """Of a run that one process makes that process says why it failed: the first one, which speaks else, knows not."""
+    try:
+        yield
+    except (InputError, RunError, OSError):
+        sys.stderr = sys.__stderr__
+        raise
+
+
+def waits_for_others(bench: Workbench) -> bool:
+    """Under torchrun a process stays while another is at work: what comes next may depend on that one's results."""
+    return read_launch().size > 1 and bool(bench.due_runs())
+
+
+def report_all(bench: Workbench, record: Path | None, stopped: str) -> None:
+    """The reports on all runs, once the other processes that torchrun started have ended theirs."""
+    while read_launch().size > 1 and any(map(bench.is_claimed, bench.due_runs())):
+        time.sleep(POLLED_EVERY_S)
     write_reports(bench, record)
     show_table(bench)
-    n_left = len(bench.due_runs())
+    n_left, failures = len(bench.due_runs()), bench.failures()
+    for failed in failures:
+        typer.echo(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
     if stopped:
         typer.echo(f"{stopped}; give the same command again to go on", err=True)
         raise typer.Exit(TIME_IS_UP)
     if n_left:
         typer.echo(f"other processes are still at work (runs left: {n_left}); the last one writes the table", err=True)
+    if failures:
+        raise typer.Exit(FAILED)
 
 
 def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
@@ -120,6 +157,18 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
     if left_s < needed_s:
         return f"time is up: {run.name} needs about {duration(needed_s)}, and {duration(left_s)} are left of --limit"
     return ""
+
+
+def _try(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
+    """One run. An error that is no invalid input concerns this run alone: it is noted, and the others go on."""
+    try:
+        _work_on(bench, run, limit_s=limit_s)
+    except (InputError, typer.Exit):
+        raise
+    except Exception as error:
+        bench.keep_failure(run, error)
+        traceback.print_exc()
+        typer.echo(f"{run.name}: failed; the other runs go on", err=True)
 
 
 def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
@@ -148,7 +197,7 @@ def write_record(bench: Workbench, record: Path | None) -> None:
     path = record or bench.folder / RECORD
     path.parent.mkdir(parents=True, exist_ok=True)
     with bench.lock("reports"):
-        content = comparison_record(bench.identity, bench.tuning_results(), bench.results())
+        content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
         write_sealed(path, provenance(bench.execution.device) | content)
 
 

@@ -55,7 +55,7 @@ def demo(
 
 def run_to_end(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":
     """The outcome of the experiment in this folder, run as far as it has not been."""
-    from laplacenet.cli.session import run_session
+    from laplacenet.cli.session import draw_curves, run_session
     from laplacenet.experiments import prepare, read_outcome
     from laplacenet.experiments.run_records import FINAL
 
@@ -63,7 +63,9 @@ def run_to_end(experiment: "Experiment", path: Path, *, execution: "Execution", 
     if folder.has(FINAL):
         return read_outcome(folder)
     goes_on_with = "the same command, without --overwrite" if overwrite else "the same command"
-    return run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
+    outcome = run_session(prepare(experiment), folder, execution=execution, goes_on_with=goes_on_with)
+    draw_curves(folder, title=experiment.name)
+    return outcome
 
 
 def folder_for(experiment: "Experiment", path: Path, *, overwrite: bool) -> "RunFolder":

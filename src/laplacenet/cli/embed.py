@@ -1,8 +1,8 @@
 """`laplacenet embed`: pictures through a pretrained network, one vector each."""
 
-import io
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -55,12 +55,12 @@ def embed(
         found = embed_folder(pictures, network, reading, monitor=NullMonitor() if group.size > 1 else tally)
     for file in found.skipped:
         say(f"warning: {file.path}: skipped ({file.reason})", err=True)
-    write_out(out, as_npz(found))
+    write_out(out, npz_writer(found))
     say(f"{out}: {len(found)} pictures, {network.n_features} numbers each, by {network.name}")
 
 
-def as_npz(found: "Collection") -> bytes:
-    """The content of the file: embeddings, paths and, where any label is known, labels and class names."""
+def npz_writer(found: "Collection") -> "Callable[[BinaryIO], None]":
+    """Writes embeddings, paths and, where any label is known, labels and class names; a piece at a time."""
     import numpy as np
 
     from laplacenet.data import VectorSet
@@ -69,6 +69,8 @@ def as_npz(found: "Collection") -> bytes:
     arrays = {"embeddings": found.rows.vectors.numpy(), "paths": np.array(found.names)}
     if bool((found.labels >= 0).any()):
         arrays |= {"labels": found.labels.numpy(), "class_names": np.array(found.class_names)}
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type] # numpy's stubs take the names for its own options
-    return content.getvalue()
+
+    def write(file: BinaryIO) -> None:
+        np.savez(file, **arrays)  # type: ignore[arg-type] # numpy's stubs take the names for its own options
+
+    return write

@@ -123,10 +123,20 @@ def label(
       laplacenet label embeddings.npz --labels labels.npy --out runs/mine
     """
     asked = locals()
-    if resume is not None:
+    if resume is None and is_restarted(out):
+        asked = {name: asked[name] for name in ("time_limit", "checkpoint_every", "device")} | {"resume": out}
+    elif resume is not None:
         more = ["labels"] if is_review(resume) else []  # answers in files join the others
         refuse_beside_resume(typed_options(label, asked), "time_limit", "checkpoint_every", "device", *more)
     label_and_say(asked)
+
+
+def is_restarted(out: Path | None) -> bool:
+    """Whether torchrun starts the command again and finds the run that it began."""
+    from laplacenet.runtime.launch import read_launch
+    from laplacenet.runtime.run_folder import EXPERIMENT
+
+    return bool(read_launch().n_restarts) and out is not None and (out / EXPERIMENT).is_file()
 
 
 def is_review(run: Path) -> bool:
@@ -157,12 +167,13 @@ def terminal_progress() -> "TerminalProgress":
 def end(run: "LabelingRun", *, exit_code: int = 0) -> None:
     """Say what came of it, or how to go on, and end with the exit code."""
     from laplacenet.runtime import TimeLimitError
+    from laplacenet.runtime.launch import program
 
     if run.has_labels and exit_code == 0:
         say(*result_lines(run))
     reason = "interrupted" if exit_code else "time is up"
     got = "; ".join(map(str, run.stages))
-    command = f"laplacenet label --resume {shlex.quote(str(run.path))}"
+    command = f"{program()} label --resume {shlex.quote(str(run.path))}"
     kept = "the labels so far are kept" if run.has_labels else "there are no labels yet"
     line = f"{reason} ({got}); {kept}; go on with: {command}"
     if exit_code:

@@ -1,8 +1,8 @@
 """Files that a command leaves where the user says: refused early, never over another one unless told to."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -25,10 +25,12 @@ def require_free(
         raise InputError(f"--out {out}: exists already; choose another name or --overwrite")
 
 
-def write_out(out: Path, content: bytes) -> None:
+def write_out(out: Path, content: "bytes | Callable[[BinaryIO], None]") -> None:
+    """The content, or what a function writes."""
     from laplacenet.runtime import InputError, write_whole
+    from laplacenet.runtime.files import write_whole_by
 
     try:
-        write_whole(out, content)
+        write_whole(out, content) if isinstance(content, bytes) else write_whole_by(out, content)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error

@@ -81,7 +81,7 @@ def review(
     with open_review(source, embedder, place) as found:
         announce(found, is_public=public, is_alone=not browser)
         found.open_browser()
-        found.serve()
+        found.serve(lambda: typer.echo("stopped     writing labels, report and model …"))
         write(found)
 
 
@@ -95,7 +95,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
             " pictures and answer",
             err=True,
         )
-    typer.echo(f"review      {len(found.session.photos)} pictures; stop with Ctrl-C")
+    typer.echo(f"review      {counted(len(found.session.photos), 'picture')}; stop with Ctrl-C")
     typer.echo(f"address     {found.address}")
     if is_alone:
         machine = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -106,10 +106,16 @@ def write(found: "Review") -> None:
     """Write the labels, or say why there are none."""
     from laplacenet.runtime import InputError
 
+    files = "answers.jsonl, labels.csv, report.html, model.safetensors"
     try:
         written = found.write()
     except InputError as error:
         typer.echo(f"labels      {error}")
+        files = "answers.jsonl"
     else:
         typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
-    typer.echo(f"run folder  {found.folder.path}  (answers.jsonl, labels.csv, report.html, model.safetensors)")
+    typer.echo(f"run folder  {found.folder.path}  ({files})")
+
+
+def counted(n: int, noun: str) -> str:
+    return f"1 {noun}" if n == 1 else f"{n} {noun}s"

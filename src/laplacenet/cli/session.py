@@ -1,10 +1,9 @@
 """One session of a run: start or resume it, show it, and after an interruption say how to resume it."""
 
 import contextlib
-import os
 import shlex
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -25,7 +24,6 @@ from laplacenet.experiments import (
     start_run,
 )
 from laplacenet.experiments.run_records import FINAL, EpochRecord, remarks
-from laplacenet.reports.curves import draw_run
 from laplacenet.runtime import (
     InputError,
     Interruption,
@@ -37,12 +35,16 @@ from laplacenet.runtime import (
     current_group,
     read_launch,
     require_apart,
+    write_json,
 )
+from laplacenet.runtime.launch import program
+from laplacenet.runtime.peers import advising
 from laplacenet.runtime.run_folder import EXPERIMENT, is_run_folder
+from laplacenet.runtime.timeline import mark, summary
 from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
 
-CURVES = "curves.png"
+CURVES, PROFILE = "curves.png", "profile.json"
 READ = "have been read, nothing has been trained; go on with: the same command and a longer --for"
 
 
@@ -104,7 +106,6 @@ def run_session(
     def epochs(watch: Watch) -> Iterator[EpochRecord]:
         begin = resume_run if is_begun else start_run
         yield from begin(task, folder, execution=execution, monitor=watch)
-        group.by_first(lambda: draw_if_finished(folder, title=name))
 
     with resume_hint(folder, command):
         interruption = show_epochs(epochs, folder, title=name, n_steps=n_steps, limit_s=limit_s)
@@ -116,20 +117,6 @@ def run_session(
         raise TimeLimitError(f"time is up {where}")
     print_line(console, f"interrupted {where}")
     raise typer.Exit(interruption.exit_code or 128 + signal.SIGTERM)
-
-
-def program() -> str:
-    """What the command begins with: the program, or as many processes of it as there are now."""
-    launch = read_launch()
-    is_one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(launch.size)
-    if launch.size == 1 or not is_one_machine:
-        return "laplacenet"
-    return f"torchrun --standalone --nproc-per-node {launch.size} -m laplacenet"
-
-
-def draw_if_finished(folder: RunFolder, *, title: str) -> None:
-    if folder.has(FINAL):
-        draw_run(read_epochs(folder), folder.path / CURVES, title=title)
 
 
 def show_epochs(
@@ -166,16 +153,19 @@ def resume_hint(
     folder: RunFolder, command: str, *, if_finished: str = "the run is finished all the same"
 ) -> Iterator[None]:
     """A run that an error cuts off ends with why it did and how it goes on; a bug says so below its traceback."""
+
+    def how() -> str:
+        return if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
+
     try:
-        yield
-    except InputError:
+        with advising(how):
+            yield
+    except (InputError, LostProcessError):
         raise
     except Exception as error:
-        how = if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
         if isinstance(error, RunError | OSError):
-            kind = LostProcessError if isinstance(error, LostProcessError) else RunError
-            raise kind(f"{reason_of(error, folder)}; {how}") from error
-        error.add_note(how)
+            raise RunError(f"{reason_of(error, folder)}; {how()}") from error
+        error.add_note(how())
         raise
 
 
@@ -217,6 +207,29 @@ def fresh_folder(
     return RunFolder.create(path, overwrite=overwrite)
 
 
-def say_outcome(outcome: Outcome, folder: RunFolder) -> None:
+def say_outcome(outcome: Outcome, folder: RunFolder, *, title: str) -> None:
+    """The error first: matplotlib and the curves take a second or two."""
     say(*outcome_lines(outcome))
+    mark("outcome")
+    with resume_hint(folder, ""):
+        current_group().by_first(lambda: draw_curves(folder, title=title))
     say(f"run folder     {folder.path}  ({CURVES}, final.json, model.safetensors)")
+
+
+def draw_curves(folder: RunFolder, *, title: str) -> None:
+    from laplacenet.reports.curves import draw_run
+
+    draw_run(read_epochs(folder), folder.path / CURVES, title=title)
+    mark("curves")
+
+
+def say_profile(spans: Sequence[tuple[str, float]], folder: RunFolder) -> None:
+    """Where the time went, also as a file."""
+    found = summary(spans)
+    current_group().by_first(lambda: write_json(folder.path / PROFILE, {**found, "marks": spans}))
+    say("seconds")
+    for part in ("start", "epoch", "end"):
+        say(*(f"  {part:6} {name:22} {seconds:8.3f}" for name, seconds in found[part].items()))
+    say(f"  beside the steps of an epoch  {found['beside_steps_s']:8.3f}  ({found['n_usual_epochs']} epochs, medians)")
+    say(f"  compiling and capturing       {found['compiling']:8.3f}")
+    say(f"  from the command on           {found['total_s']:8.3f}  ({PROFILE})")

@@ -148,7 +148,7 @@ def _image_set(
         labels.append(_labels(layout, batch, n=len(rows[-1]), where=f"{where}/{name}"))
         if not all(0 <= label < len(class_names) for label in labels[-1]):
             raise InputError(f"{where}/{name}: a label lies outside 0 to {len(class_names) - 1}")
-    images = torch.from_numpy(np.concatenate(rows)).reshape(-1, 3, 32, 32)
+    images = torch.from_numpy(np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(-1, 3, 32, 32)
     return ImageSet(images, torch.tensor([label for batch in labels for label in batch]), class_names)
 
 

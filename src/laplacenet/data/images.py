@@ -16,6 +16,7 @@ UNKNOWN = -1
 
 # half a grey level: a flat channel stays finite when it is divided by its deviation
 SMALLEST_STD = 0.5 / 255
+ROWS_CHECKED_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class VectorSet:
             raise InputError(f"vectors must be a float32 tensor (n, d); got {describe_value(vectors)}")
         if vectors.numel() == 0:
             raise InputError(f"no vectors: the tensor has shape {tuple(vectors.shape)}")
-        if not bool(vectors.isfinite().all()):
+        if not all(bool(some.isfinite().all()) for some in torch.split(vectors, ROWS_CHECKED_AT_ONCE)):
             raise InputError("vectors must be finite; some hold NaN or infinity")
         require_labels(self.labels, n=len(vectors), class_names=self.class_names)
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits, make_moons
 
 from laplacenet.data.arrays import ARRAY_SUFFIXES, read_arrays
 from laplacenet.data.cifar import CIFAR10, CIFAR100, CifarLayout, load_cifar, read_cifar
@@ -27,6 +26,8 @@ def digits() -> Dataset:
 
     Which are which never changes: the split has a stream of its own, apart from any run's seed.
     """
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - takes a second to import, for two small sets only
+
     bunch = load_digits()
     images = torch.from_numpy(np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None])
     labels = torch.from_numpy(bunch.target.astype(np.int64))
@@ -45,6 +46,8 @@ def two_moons(n: int, noise: float, seed: int) -> VectorSet:
         raise InputError(f"two moons need at least 2 points; got n={n}")
     if not 0 <= noise < float("inf"):
         raise InputError(f"noise must be a finite number, 0 or above; got {noise}")
+    from sklearn.datasets import make_moons  # noqa: PLC0415 - as above
+
     vectors, labels = make_moons(n, noise=noise, random_state=stream_seed(seed, "two-moons") & 0xFFFFFFFF)
     return VectorSet(
         torch.from_numpy(vectors.astype(np.float32)), torch.from_numpy(labels.astype(np.int64)), ("upper", "lower")

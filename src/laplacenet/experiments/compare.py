@@ -14,11 +14,13 @@ from typing import Any
 
 import filelock
 import torch
+from torch import Tensor
 
-from laplacenet.data import Dataset, ImageSet
+from laplacenet.data import Dataset, ImageSet, VectorSet
 from laplacenet.experiments.experiment import Experiment, with_method
 from laplacenet.experiments.finished_runs import (
     ComparedRun,
+    FailedRun,
     FinishedRun,
     curve_of,
     read_finished_run,
@@ -28,7 +30,13 @@ from laplacenet.experiments.fitting import fit_method
 from laplacenet.experiments.notation import override, to_json
 from laplacenet.experiments.presets import with_method_preset
 from laplacenet.experiments.run import resume_run, start_run
-from laplacenet.experiments.run_records import FINAL, EpochRecord, Outcome, read_epochs, read_outcome
+from laplacenet.experiments.run_records import (
+    FINAL,
+    EpochRecord,
+    Outcome,
+    read_epochs,
+    read_outcome,
+)
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import Task, prepare, views_of
 from laplacenet.runtime import InputError, Monitor, RunFolder, provenance, read_json, read_sealed, stream, write_sealed
@@ -40,8 +48,8 @@ from laplacenet.training.guards import DivergedError
 from laplacenet.training.methods.presets import ORIGINAL
 
 STATE = "comparison.json"
-FINISHED, STEP_TIMES, CLAIMS = "finished", "step-times", "claims"
-OWN_NAMES = (STATE, FINISHED, STEP_TIMES, CLAIMS)
+FINISHED, FAILED, STEP_TIMES, CLAIMS = "finished", "failed", "step-times", "claims"
+OWN_NAMES = (STATE, FINISHED, FAILED, STEP_TIMES, CLAIMS)
 ALLOWANCE = 1.1  # how much longer than its training time a run takes, before there is one to go by
 MEASURING_S = 10.0  # the time of measuring a method's steps
 MEASURED_WITH_STEPS = 10**6  # as if for a long run: its supervised start is then not cut
@@ -115,13 +123,14 @@ class Workbench:
     """A comparison in its folder.
 
     Several processes may work in one folder at once: each claims the runs that it makes. `tasks` keeps the data of the
-    seed that is being run.
+    seed that is being run. A run that failed since `began_at` is left aside: a later command tries it again.
     """
 
     comparison: Comparison
     folder: Path
     execution: Execution
     tasks: dict[int, Task] = field(default_factory=dict)
+    began_at: float = field(default_factory=time.time)
 
     def open(self, record: Path | None = None) -> None:
         """Begin, or go on with the same comparison; another one's folder is refused.
@@ -130,10 +139,7 @@ class Workbench:
         """
         if not (self.folder / STATE).is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            if any(entry.name.removesuffix(TEMPORARY) not in OWN_NAMES for entry in self.folder.iterdir()):
-                raise InputError(f"{self.folder}: holds something else; choose another --out")
-            with self.lock("opening"):
-                write_sealed(self.folder / STATE, {"comparison": self.identity})
+            self._begin()
         remedy = "choose another --out, and name a copy of its record with --record to keep the runs that are finished"
         state = self._read(self.folder / STATE, remedy=remedy)
         self._refuse_other(state, source=self.folder, option="--out")
@@ -141,6 +147,16 @@ class Workbench:
         if record is not None and record.is_file():
             with self.lock("opening"):
                 self._take_over(record)
+
+    def _begin(self) -> None:
+        """Of several processes that come at once the first writes what is compared; it may be at work meanwhile."""
+        names = [entry.name for entry in self.folder.iterdir()]
+        is_begun = (self.folder / STATE).is_file()
+        if not is_begun and any(name.removesuffix(TEMPORARY) not in OWN_NAMES for name in names):
+            raise InputError(f"{self.folder}: holds something else; choose another --out")
+        with self.lock("opening"):
+            if not (self.folder / STATE).is_file():
+                write_sealed(self.folder / STATE, {"comparison": self.identity})
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -157,8 +173,9 @@ class Workbench:
             raise InputError(f"{source}: holds a comparison with another {', '.join(changed)}; choose another {option}")
 
     def _take_over(self, record: Path) -> None:
-        remedy = "choose another --record, or delete it to write it again"
-        content = self._read(record, remedy=remedy, may_be_unsealed=True)
+        content = read_json(record)
+        if isinstance(content, dict) and CHECKSUM in content:  # records of older versions have none
+            content = self._read(record, remedy="choose another --record, or delete it to write it again")
         self._refuse_other(content, source=record, option="--record")
         for entry in [*content.get("tuning", []), *content.get("runs", [])]:
             finished = read_finished_run(entry, source=str(record))
@@ -166,17 +183,21 @@ class Workbench:
                 write_sealed(self._finished(finished.run), finished.to_json())
 
     def due_runs(self) -> list[ComparedRun]:
-        """What is left of the first stage that is not finished."""
-        stages = ([run for run in stage if not self.is_done(run)] for stage in self._stages())
-        return next((left for left in stages if left), [])
+        """What is left of the first stage that is not finished, but for what failed."""
+        for stage in self._stages():
+            left = [run for run in stage if not self.is_done(run) and not self.has_failed(run)]
+            if left:
+                return left
+        return []
 
     def _stages(self) -> Iterator[list[ComparedRun]]:
         """Tuning, then the first seed of every method, then the other seeds; each stage may depend on the one before.
 
-        Without finalists all seeds are one stage.
+        Without finalists all seeds are one stage. A method waits until every one of its rates has been tried.
         """
-        methods, seeds = self.comparison.methods, self.comparison.seeds
+        seeds = self.comparison.seeds
         yield self.tuning_runs
+        methods = [method for method in self.comparison.methods if self._is_tuned(method)]
         if self.comparison.finalists is None:
             yield [run for seed in seeds for run in self._runs(seed, methods)]
             return
@@ -192,7 +213,7 @@ class Workbench:
     def claim(self) -> Iterator[ComparedRun | None]:
         """The first due run that no other process works on; None where there is none."""
         for run in self.due_runs():
-            lock = self.lock(run.name.replace("/", "-"), timeout=0.0)
+            lock = self._claim_lock(run)
             try:
                 lock.acquire()
             except filelock.Timeout:
@@ -204,6 +225,17 @@ class Workbench:
             finally:
                 lock.release()
         yield None
+
+    def is_claimed(self, run: ComparedRun) -> bool:
+        """Whether another process works on it now."""
+        try:
+            with self._claim_lock(run):
+                return False
+        except filelock.Timeout:
+            return True
+
+    def _claim_lock(self, run: ComparedRun) -> filelock.BaseFileLock:
+        return self.lock(run.name.replace("/", "-"), timeout=0.0)
 
     def lock(self, name: str, *, timeout: float = -1.0) -> filelock.BaseFileLock:
         """Held by one process at a time, and given up when the process ends."""
@@ -224,9 +256,13 @@ class Workbench:
         found = [self.result(run) for run in self.tuning_runs if run.method == method]
         return min(found, key=lambda result: result.error).run.lr if found else None
 
+    def _is_tuned(self, method: str) -> bool:
+        return all(self.is_done(run) for run in self.tuning_runs if run.method == method)
+
     def ranking(self) -> list[str]:
         """The methods by their error on the first seed."""
-        results = [self.result(run) for run in self._runs(self.comparison.seeds[0], self.comparison.methods)]
+        runs = [ComparedRun(method, self.comparison.seeds[0]) for method in self.comparison.methods]
+        results = [self.result(run) for run in runs if self.is_done(run)]
         return [result.run.method for result in sorted(results, key=lambda result: result.error)]
 
     def results(self) -> list[FinishedRun]:
@@ -246,6 +282,31 @@ class Workbench:
 
     def _finished(self, run: ComparedRun) -> Path:
         return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")
+
+    def keep_failure(self, run: ComparedRun, error: Exception) -> None:
+        """Note that the run cannot be made here and now, so that the others can; where the device is lost, none can."""
+        try:
+            torch.zeros(1, device=self.execution.device).item()
+        except RuntimeError:
+            raise error from None
+        path = self._failed(run)
+        path.parent.mkdir(exist_ok=True)
+        write_sealed(path, FailedRun.of(run, error, failed_at=time.time()).to_json())
+
+    def failures(self) -> list[FailedRun]:
+        """Of this command, the processes that were started with it included."""
+        runs = [*self.tuning_runs, *(ComparedRun(m, s) for s in self.comparison.seeds for m in self.comparison.methods)]
+        return [self._failure(run) for run in runs if not self.is_done(run) and self.has_failed(run)]
+
+    def has_failed(self, run: ComparedRun) -> bool:
+        return self._failed(run).is_file() and self._failure(run).failed_at >= self.began_at
+
+    def _failure(self, run: ComparedRun) -> FailedRun:
+        path = self._failed(run)
+        return decode(FailedRun, self._read(path, remedy="delete it"), source=str(path))
+
+    def _failed(self, run: ComparedRun) -> Path:
+        return self.folder / FAILED / (run.name.replace("/", "-") + ".json")
 
     def expected_s(self, run: ComparedRun) -> float:
         """How long the run will take from here on: as long as the longest of its kind so far.
@@ -297,12 +358,9 @@ class Workbench:
         content = self._read(path, remedy="delete it to measure the steps again")
         return decode(StepTimes, content, source=str(path))
 
-    def _read(self, path: Path, *, remedy: str, may_be_unsealed: bool = False) -> Any:
-        """A file with a checksum, which records of older versions lack; where it is damaged, what to do is said."""
+    def _read(self, path: Path, *, remedy: str) -> dict[str, Any]:
+        """A file with a checksum; where it is damaged, what to do is said."""
         try:
-            content = read_json(path)
-            if may_be_unsealed and isinstance(content, dict) and CHECKSUM not in content:
-                return content
             return read_sealed(path)
         except InputError as error:
             raise InputError(f"{error}; {remedy}") from error
@@ -314,14 +372,12 @@ class Workbench:
         """Start the run or go on with it, and keep what became of it; one that diverges ends."""
         folder, started_at = RunFolder(self.folder / run.name), time.perf_counter()
         is_begun = (folder.path / EXPERIMENT).is_file()
-        if is_begun and has_outcome(folder):  # a crash came before it was noted, or the note was deleted
-            self._finish(run, task, read_outcome(folder), wall_s=read_epochs(folder)[-1].elapsed_s)
-            return
         go = resume_run if is_begun else start_run
         if not is_begun:
             folder = RunFolder.create(folder.path)
         try:
-            yield from go(task, folder, execution=self.execution, monitor=monitor, asked=("test_error",))
+            if not is_finished(folder):  # else it was cut off before this was noted here
+                yield from go(task, folder, execution=self.execution, monitor=monitor, asked=("test_error",))
         except DivergedError:
             self._finish(run, task, None, wall_s=time.perf_counter() - started_at)
         if not self.is_done(run) and folder.has(FINAL):
@@ -334,13 +390,10 @@ class Workbench:
         write_sealed(self._finished(run), finished.to_json())
 
 
-def has_outcome(folder: RunFolder) -> bool:
-    """Whether the run is finished and what became of it can be read."""
-    if not folder.has(FINAL):
-        return False
+def is_finished(folder: RunFolder) -> bool:
+    """With an outcome that can be read; a damaged one is made again."""
     try:
-        read_outcome(folder)
-        return len(read_epochs(folder)) > 0
+        return folder.has(FINAL) and bool(read_outcome(folder) and read_epochs(folder))
     except InputError:
         return False
 
@@ -354,7 +407,7 @@ def split_name(template: str, split: int) -> str:
 
 
 def with_held_out(task: Task, n: int) -> Task:
-    """The task with n of its given labels hidden and, in place of its test set, the inputs that they belong to.
+    """The task without n of its labeled inputs, which take the place of its test set; training never sees them.
 
     They are taken from one class after another, so that classes keep like numbers of labels; each keeps one at least.
     """
@@ -365,16 +418,24 @@ def with_held_out(task: Task, n: int) -> Task:
     if n > len(ranked):
         raise InputError(f"--held-out {n}: only {len(ranked)} labels can be held out if each class is to keep one")
     rows = torch.tensor([row for _, _, row in ranked[:n]])
-    hidden = given.clone()
-    hidden[rows] = -1
-    train = task.dataset.train
-    part = (
-        replace(train, images=train.images[rows], labels=train.labels[rows], names=None)
-        if isinstance(train, ImageSet)
-        else replace(train, vectors=train.vectors[rows], labels=train.labels[rows])
+    is_left = torch.ones(len(given), dtype=torch.bool)
+    is_left[rows] = False
+    train, left = task.dataset.train, torch.nonzero(is_left).flatten()
+    return replace(
+        task,
+        dataset=Dataset(rows_at(train, left), rows_at(train, rows), task.dataset.name),
+        given_labels=given[left],
+        true_labels=task.true_labels[left],
+        test_labels=given[rows],
     )
-    dataset = Dataset(train, part, task.dataset.name)
-    return replace(task, dataset=dataset, given_labels=hidden, test_labels=given[rows])
+
+
+def rows_at(part: ImageSet | VectorSet, rows: Tensor) -> ImageSet | VectorSet:
+    """These rows alone, on the scale of all of them."""
+    labels = part.labels[rows]
+    if isinstance(part, ImageSet):
+        return replace(part, images=part.images[rows], labels=labels, names=None)
+    return replace(part, vectors=part.vectors[rows], labels=labels)
 
 
 __all__ = ["ComparedRun", "Comparison", "FinishedRun", "PhaseTimes", "StepTimes", "Tuning", "Workbench"]

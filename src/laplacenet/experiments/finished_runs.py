@@ -1,7 +1,7 @@
 """Finished runs of a comparison as JSON: all that its table, picture and record need, and where each was made."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.run_records import EpochRecord, Outcome
 from laplacenet.runtime import InputError
 from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.errors import first_line
 
 Curve = tuple[tuple[int, float, float | None], ...]
 """Step, seconds of training, test error."""
@@ -71,6 +72,30 @@ class FinishedRun:
             "outcome": None if self.outcome is None else self.outcome.to_json(),
             "curve": [[step, round(seconds, 3), error] for step, seconds, error in self.curve],
         }
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A run that an error ended, not its numbers: what it was, what the error says, and when (seconds of the clock)."""
+
+    method: str
+    seed: int
+    lr: float | None
+    is_tuning: bool
+    error: str
+    failed_at: float
+
+    @classmethod
+    def of(cls, run: ComparedRun, error: Exception, *, failed_at: float) -> "FailedRun":
+        said = f"{type(error).__name__}: {first_line(error)}"
+        return cls(run.method, run.seed, run.lr, run.is_tuning, said, failed_at)
+
+    @property
+    def name(self) -> str:
+        return ComparedRun(self.method, self.seed, self.lr, self.is_tuning).name
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def read_finished_run(content: Any, *, source: str) -> FinishedRun:

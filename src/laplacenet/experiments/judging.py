@@ -79,8 +79,9 @@ class Judge:
         return augmentation_invariance(self.inference, image_set, augment, seed=seed, plain=share(is_right))
 
 
-def judge_epoch(task: Task, epoch: Epoch, times: Times) -> EpochRecord:
-    """The epoch with its test error, the accuracy of its pseudo-labels, and its times."""
+def judge_epoch(task: Task, epoch: Epoch, times: Times, *, every: int = 1) -> EpochRecord:
+    """The epoch with the accuracy of its pseudo-labels and its times; every so often with a test error."""
+    is_due = (epoch.index + 1) % every == 0 or epoch.step == task.experiment.train.steps
     return EpochRecord(
         epoch=epoch.index,
         phase=epoch.phase,
@@ -89,7 +90,7 @@ def judge_epoch(task: Task, epoch: Epoch, times: Times) -> EpochRecord:
         is_complete=epoch.is_complete,
         loss=epoch.loss,
         lr=epoch.lr,
-        test_error=Judge(task, epoch.inference).test_error if epoch.is_complete else None,
+        test_error=Judge(task, epoch.inference).test_error if epoch.is_complete and is_due else None,
         label_s=epoch.label_s,
         step_s=times.step_s,
         compile_s=times.compile_s,

@@ -31,6 +31,7 @@ from laplacenet.runtime import (
     provenance,
 )
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
+from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
 from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
 from laplacenet.training.method import require_shared
@@ -73,7 +74,9 @@ def start_run(
     with entered_by_first(folder.locked()):
         started = TaskRun.make(task, folder, execution, asked=asked)
         group.by_first(write_origin)
+        mark("hashing")
         start = started.session.begin()
+        mark("first checkpoint")
         group.by_first(lambda: folder.write_experiment(to_json(task.experiment)))  # last: now it can be resumed
         yield from started.epochs(start, monitor or NullMonitor())
 
@@ -213,7 +216,7 @@ class TaskRun:
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
         def record(epoch: Epoch, times: Times) -> EpochRecord:
-            return judge_epoch(task, epoch, times)
+            return judge_epoch(task, epoch, times, every=execution.judge_every)
 
         return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 
@@ -227,8 +230,10 @@ class TaskRun:
     def _finish(self, monitor: Monitor) -> None:
         """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
         save_model(self.folder.path, self.run.network, self.task.description)
+        mark("saving the model")
         judge = Judge(self.task, self.run.inference)
         found: dict[str, Any] = {name: getattr(judge, name) for name in self.asked if not monitor.should_stop}
         if len(found) == len(self.asked):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))
+        mark("last judgments")

@@ -1,13 +1,16 @@
 """How long a method's steps and label passes take here, and how many steps therefore fit a given time."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from laplacenet.experiments.task import Task
+from laplacenet.runtime.device import convolution_trials
 from laplacenet.training import Execution, Run
-from laplacenet.training.loop import convolutions_chosen_by_trial, prepare
+from laplacenet.training.loop import prepare
+from laplacenet.training.method import Block
 from laplacenet.training.methods import BaseMethod
 from laplacenet.training.methods.epoch_labels import EpochLabels
 from laplacenet.training.methods.laplacenet import PseudoLabeling
@@ -15,7 +18,7 @@ from laplacenet.training.step import BLOCK_STEPS, Stepper
 
 WARM_UP_STEPS = 3
 MEASURED_S = 1.0  # as long as steps are timed, if an epoch has as many
-MOST_BLOCKS = 4
+MOST_BLOCKS = 15  # steps of CIFAR's epoch: while its first block is drawn a GPU waits, which fewer would overrate
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,19 @@ class StepTimes:
 def measure_step_times(task: Task, execution: Execution) -> StepTimes:
     """Time a fresh network's first steps in each phase; nothing of it is kept.
 
-    The task must have more steps than a first phase takes, else its main one is not seen.
+    The task must have more steps than a first phase takes, else its main one is not seen. A GPU chooses its
+    convolutions once in a process, at the first capture; what is measured is a later one, as those of the runs will be.
     """
     method = task.method
     run = Run.of(method, task.network(), task.inputs, execution)
     n_first, share, most = first_phase(method)
-    with convolutions_chosen_by_trial(execution.device):
-        stepper = Stepper(method, prepare(run.learner, execution), run.inputs, execution=execution)
+    with convolution_trials(execution.device.type == "cuda"):
+        learner = prepare(run.learner, execution)
+        steppers = [Stepper(method, learner, run.inputs, execution=execution) for _ in range(1 + execution.captures)]
         if not 0 < n_first < method.steps:
-            return StepTimes(main=_times(stepper, method, 0))
-        first = _times(stepper, method, 0)
-        return StepTimes(_times(stepper, method, n_first), first, share, most)
+            return StepTimes(main=_times(steppers, method, 0))
+        first = _times(steppers, method, 0)
+        return StepTimes(_times(steppers, method, n_first), first, share, most)
 
 
 def first_phase(method: BaseMethod) -> tuple[int, float, int]:
@@ -84,30 +89,41 @@ def first_phase(method: BaseMethod) -> tuple[int, float, int]:
     return 0, 0.0, 0
 
 
-def _times(stepper: Stepper, method: BaseMethod, first_step: int) -> PhaseTimes:
-    """Of the epoch that begins at this step. The label pass is made twice: the first one warms up."""
-    label_s = 0.0
+def _times(steppers: Sequence[Stepper], method: BaseMethod, first_step: int) -> PhaseTimes:
+    """Of the epoch that begins at this step, by the last of the steppers; the others warm up.
+
+    The label pass is made twice: the first one warms up.
+    """
+    stepper, label_s = steppers[-1], 0.0
     for _ in range(2):
         started_at = time.perf_counter()
         plan = method.plan_epoch(0, first_step, learner=stepper.learner, inputs=stepper.supply.inputs)
         _wait(stepper.device)
         label_s = time.perf_counter() - started_at
-    stepper.begin(plan)
-    compiled_s = stepper.compile_s
-    n_steps = min(plan.n_steps, BLOCK_STEPS)
-    for _ in stepper.run(method.draw(plan, first_step, min(n_steps, WARM_UP_STEPS))):
-        pass
+    compiled_s, n_steps = stepper.compile_s, min(plan.n_steps, BLOCK_STEPS)
+    for one in steppers:
+        one.begin(plan)
+        for _ in one.run(method.draw(plan, first_step, min(n_steps, WARM_UP_STEPS))):
+            pass
     _wait(stepper.device)
-    started_at, n_done, n_blocks = time.perf_counter(), 0, 0
+    step_s = _step_s(stepper, lambda: method.draw(plan, first_step, n_steps))
+    return PhaseTimes(label_s, step_s, stepper.compile_s - compiled_s, max(1, plan.n_steps))
+
+
+def _step_s(stepper: Stepper, draw: Callable[[], Block]) -> float:
+    """The mean time of a step and of its share in drawing a block; a CPU need not finish the block."""
+    started_at, n_done, n_blocks, unused_s = time.perf_counter(), 0, 0, 0.0
     while time.perf_counter() - started_at < MEASURED_S and n_blocks < MOST_BLOCKS:
-        for _ in stepper.run(method.draw(plan, first_step, n_steps)):
+        drawn_at, n_before = time.perf_counter(), n_done
+        block = draw()
+        draw_s = time.perf_counter() - drawn_at
+        for _ in stepper.run(block):
             n_done += 1
             if stepper.is_on_host and time.perf_counter() - started_at >= MEASURED_S:
                 break
-        n_blocks += 1
+        n_blocks, unused_s = n_blocks + 1, unused_s + draw_s * (1 - (n_done - n_before) / len(block))
     _wait(stepper.device)
-    step_s = (time.perf_counter() - started_at) / n_done
-    return PhaseTimes(label_s, step_s, stepper.compile_s - compiled_s, max(1, plan.n_steps))
+    return (time.perf_counter() - started_at - unused_s) / n_done
 
 
 def _wait(device: torch.device) -> None:

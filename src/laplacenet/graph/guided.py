@@ -33,6 +33,7 @@ from laplacenet.graph.pseudo_labels import (
 )
 from laplacenet.graph.solver import Solution, solve
 from laplacenet.runtime import stream
+from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # candidates for C, for rows of length 1
@@ -103,8 +104,17 @@ class RowTransform:
     is_rooted: bool
 
     def __call__(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return unit_rows(self.centered(features))
+
+    def centered(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """The rows before they are brought to length 1."""
         found = features.to(self.center)
-        return unit_rows((found.clamp(min=0).sqrt() if self.is_rooted else found) - self.center)
+        return (found.clamp(min=0).sqrt() if self.is_rooted else found) - self.center
+
+    def undo(self, centered: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """The features again."""
+        found = centered + self.center
+        return found.square() if self.is_rooted else found
 
 
 def fit_row_transform(features: Float[Tensor, "n d"]) -> RowTransform:
@@ -141,11 +151,12 @@ class Landscape:
 
 
 @torch.no_grad()
-def landscape(features: Num[Array, "n d"], config: GuidedConfig) -> Landscape:
+def landscape(features: Num[Array, "n d"], config: GuidedConfig, group: Group = ALONE) -> Landscape:
+    """The processes of a group have the same features and share the search for neighbors."""
     found = checked_features(features)
     transform = fit_row_transform(found)
     X = transform(found)
-    return Landscape(transform, X, connect(X, config.graph))
+    return Landscape(transform, X, connect(X, config.graph, group))
 
 
 def guided_labels(
@@ -272,7 +283,7 @@ class Guide:
         classifier = self.classifier(model)
         P = ((self.land.X @ classifier.weights + classifier.offsets) / self.temperature).softmax(dim=1)
         is_labeled = seen >= 0
-        P = torch.where(is_labeled[:, None], one_hot(seen, self.n_classes).to(P.dtype), P)
+        P = with_given(P, seen)
         diffused = self._diffuse(P, 1 / (1 + self.mu))
         F, is_converged = diffused.F, diffused.is_converged
         if self.hears_graph:
@@ -292,11 +303,7 @@ class Guide:
         return self.config.graph.mu * growth
 
     def _diffuse(self, Y: Float[Tensor, "n C"], gamma: float) -> Solution:
-        """With nothing negative in F."""
-        graph = self.config.graph
-        W = self.land.graph.W_normalized
-        found = solve(W, Y, gamma=gamma, tol=graph.tol, max_iterations=graph.max_iterations)
-        return replace(found, F=found.F.clamp(min=0))
+        return diffuse(self.land.graph.W_normalized, Y, gamma=gamma, config=self.config.graph)
 
     def _with_graph_alone(
         self, F: Float[Tensor, "n C"], P: Float[Tensor, "n C"], seen: Int[Tensor, " n"], is_converged: bool
@@ -340,6 +347,30 @@ class Guide:
         return unseen, folds
 
 
+def with_given(P: Float[Tensor, "n C"], y: Int[Tensor, " n"]) -> Float[Tensor, "n C"]:
+    """What a classifier says of each point, but of a labeled one what its label says."""
+    return torch.where((y >= 0)[:, None], one_hot(y, P.shape[1]).to(P.dtype), P)
+
+
+def diffuse(
+    W_normalized: Float[Tensor, "n n"],
+    Y: Float[Tensor, "n C"],
+    *,
+    gamma: float,
+    config: GraphConfig,
+    start: Float[Tensor, "n C"] | None = None,
+) -> Solution:
+    """(I − γ𝒲)⁻¹Y with nothing negative in it, to within `config.tol`; solves for what `start` still lacks."""
+    if start is None:
+        found = solve(W_normalized, Y, gamma=gamma, tol=config.tol, max_iterations=config.max_iterations)
+        return replace(found, F=found.F.clamp(min=0))
+    missing = Y - (start - gamma * (W_normalized @ start))
+    ratio = float((missing.norm(dim=0) / Y.norm(dim=0).clamp(min=SMALLEST)).max())
+    tol = min(1.0, config.tol / max(ratio, SMALLEST))  # of what is missing, so that it is `config.tol` of the whole
+    found = solve(W_normalized, missing, gamma=gamma, tol=tol, max_iterations=config.max_iterations)
+    return replace(found, F=(start + found.F).clamp(min=0))
+
+
 def partly_aligned(F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, strength: float) -> Float[Tensor, "n C"]:
     """As if each class had been multiplied by a power of its weight in Algorithm 1; 1 is all of it, 0 nothing."""
     shares = F / F.sum(dim=1, keepdim=True).clamp(min=torch.finfo(F.dtype).tiny)
@@ -362,14 +393,21 @@ def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, "
     if not found[is_present].sum():
         seen = present / n_given
     if too_even(present):
-        doubt = n_present / (n_present + n_given)
-        shares[is_present] = doubt / n_present + (1 - doubt) * seen
+        shares[is_present] = doubted_shares(seen, n_given=n_given, doubt=1.0)
     else:
         shares[is_present] = (shrunk_shares(present) + seen) / 2
     # half a label's share: a share of zero would be a belief that the class is empty
     shares[is_present] = np.maximum(shares[is_present], 0.5 / (n_given + n_present))
     shares /= shares.sum()
     return shares
+
+
+def doubted_shares(found: Float64[np.ndarray, " C"], *, n_given: int, doubt: float) -> Float64[np.ndarray, " C"]:
+    """The shares of the labels found, drawn towards equal ones as if `doubt` labels a class said so."""
+    n_classes = len(found)
+    weight = doubt * n_classes / (doubt * n_classes + n_given)
+    drawn: np.ndarray = weight / n_classes + (1 - weight) * found
+    return drawn
 
 
 def too_even(counts: Int64[np.ndarray, " C"]) -> bool:

@@ -4,6 +4,7 @@ With W the weights and b the offsets it minimizes C·Σ −log p(yᵢ | xᵢ) + 
 rows, so m rows of more than m numbers are first turned into rows of m numbers with the same inner products.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,35 +46,91 @@ def fit_logistic(
     said for it.
     """
     is_present = np.bincount(y, minlength=n_classes) > 0
-    numbers = np.cumsum(is_present)[y] - 1
-    n_present, d = int(is_present.sum()), X.shape[1]
     counts = np.ones(len(X)) if weights is None else weights
-    n = counts.sum()
-    penalty, share = 1 / (C * n), counts / n
+    share, places = counts / counts.sum(), (np.arange(len(X)), np.cumsum(is_present)[y] - 1)
+
+    def compare(log_p: Float[np.ndarray, "m C"], residual: Float[np.ndarray, "m C"]) -> float:
+        residual[places] -= 1
+        return -float(log_p[places] @ share)
+
+    rows = _Rows(X, share, 1 / (C * counts.sum()), compare)
+    stop = Stop(tol)
+    first = np.zeros((X.shape[1] + 1, int(is_present.sum())))
+    if start is not None:
+        first = np.concatenate([start.weights, np.nan_to_num(start.offsets, neginf=0.0)[None]])[:, is_present]
+    table, n_iterations = _minimize(rows, first, stop)
+    slopes, offsets = np.zeros((X.shape[1], n_classes)), np.full(n_classes, -np.inf)
+    slopes[:, is_present], offsets[is_present] = table[:-1], table[-1] - table[-1].mean()
+    return LogisticModel(slopes, offsets, n_iterations)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When to stop: at a gradient of `tol` (of the mean loss), after so many iterations, or when `is_stale` says so."""
+
+    tol: float
+    max_iterations: int = 1000
+    is_stale: Callable[[], bool] = lambda: False
+
+
+def fit_soft_logistic(
+    X: Float[np.ndarray, "m d"],
+    targets: Float[np.ndarray, "m C"],
+    counts: Float[np.ndarray, " m"],
+    *,
+    C: float,
+    start: LogisticModel,
+    stop: Stop,
+) -> LogisticModel:
+    """As `fit_logistic`, for rows that belong to several classes in part: rows of `targets` sum to 1.
+
+    `counts` say how often each row counts.
+    """
+    share = counts / counts.sum()
+
+    def compare(log_p: Float[np.ndarray, "m C"], residual: Float[np.ndarray, "m C"]) -> float:
+        residual -= targets
+        return -float(np.einsum("mc,mc,m->", targets, log_p, share))
+
+    rows = _Rows(X, share, 1 / (C * float(counts.sum())), compare)
+    table, n_iterations = _minimize(rows, np.concatenate([start.weights, start.offsets[None]]), stop)
+    return LogisticModel(table[:-1], table[-1] - table[-1].mean(), n_iterations)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What is fitted; `compare` takes the targets from the probabilities, in place, and gives the cross-entropy."""
+
+    X: Float[np.ndarray, "m d"]
+    share: Float[np.ndarray, " m"]
+    penalty: float
+    compare: Callable[[Float[np.ndarray, "m C"], Float[np.ndarray, "m C"]], float]
+
+
+def _minimize(fitted: _Rows, first: Float64[np.ndarray, "d1 C"], stop: Stop) -> tuple[Float64[np.ndarray, "d1 C"], int]:
+    """Weights, and offsets as the last row, by L-BFGS; and the number of iterations."""
+    d, penalty = fitted.X.shape[1], fitted.penalty
     # single precision halves the time of the products; its rounding is far below any tolerance used
-    precision = np.float32 if tol >= LOOSE else np.float64
-    rows, places = X.astype(precision), (np.arange(len(X)), numbers)
+    precision = np.float32 if stop.tol >= LOOSE else np.float64
+    rows, share = fitted.X.astype(precision, copy=False), fitted.share[:, None].astype(precision)
 
     def loss(flat: Float64[np.ndarray, " p"]) -> tuple[float, Float64[np.ndarray, " p"]]:
-        table = flat.reshape(d + 1, n_present)
+        table = flat.reshape(d + 1, -1)
         logits = rows @ table[:d].astype(precision) + table[d].astype(precision)
         log_p = normalized_rows(logits)
         residual = np.exp(log_p)
-        residual[places] -= 1
-        residual *= share[:, None].astype(precision)
+        cross_entropy = fitted.compare(log_p, residual)
+        residual *= share
         gradient = np.concatenate([rows.T @ residual + penalty * table[:d], residual.sum(0, keepdims=True)])
-        value = -float(log_p[places] @ share) + penalty / 2 * float(np.square(table[:d]).sum())
-        return value, gradient.ravel()
+        return cross_entropy + penalty / 2 * float(np.square(table[:d]).sum()), gradient.ravel()
 
-    first = np.zeros((d + 1, n_present))
-    if start is not None:
-        first = np.concatenate([start.weights, np.nan_to_num(start.offsets, neginf=0.0)[None]])[:, is_present]
-    options = {"maxiter": 1000, "gtol": tol / np.sqrt(d + 1), "ftol": 1e-12, "maxcor": HISTORY}
-    found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options=options)
-    table = found.x.reshape(d + 1, n_present)
-    slopes, offsets = np.zeros((d, n_classes)), np.full(n_classes, -np.inf)
-    slopes[:, is_present], offsets[is_present] = table[:d], table[d] - table[d].mean()
-    return LogisticModel(slopes, offsets, int(found.nit))
+    def look(_: Float64[np.ndarray, " p"]) -> None:
+        if stop.is_stale():
+            raise StopIteration
+
+    options = {"maxiter": stop.max_iterations, "gtol": stop.tol / np.sqrt(d + 1), "ftol": 1e-12, "maxcor": HISTORY}
+    found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options=options, callback=look)
+    return found.x.reshape(d + 1, -1), int(found.nit)
 
 
 def normalized_rows(logits: Float[np.ndarray, "m C"]) -> Float[np.ndarray, "m C"]:

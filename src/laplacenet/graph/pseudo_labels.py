@@ -15,6 +15,7 @@ from laplacenet.graph.search import Neighbors, half_ivf_neighbors, ivf_neighbors
 from laplacenet.graph.solver import solve
 from laplacenet.runtime import InputError
 from laplacenet.runtime.group import ALONE, Group
+from laplacenet.runtime.timeline import mark
 
 # Exact search takes about 10 s at this size, on two cores and on an H200, and grows with the square.
 EXACT_UP_TO = {"cpu": 100_000, "cuda": 2_000_000}
@@ -68,7 +69,10 @@ class Graph:
 def connect(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) -> Graph:
     """The graph over rows of length 1: dear, and the same whichever labels are given."""
     neighbors = search_neighbors(X, config, group)
-    return Graph(normalize(affinity(neighbors)), neighbors.recall)
+    mark("neighbors")
+    W_normalized = normalize(affinity(neighbors))
+    mark("affinity")
+    return Graph(W_normalized, neighbors.recall)
 
 
 @torch.no_grad()
@@ -82,9 +86,11 @@ def spread(
     solution = solve(
         W_normalized, Y, gamma=config.gamma, tol=config.tol, max_iterations=config.max_iterations, group=group
     )
+    mark("conjugate gradients")
     del Y  # as large as the scores
     F, unreachable = reach_every_point(solution.F.clamp_(min=0), W_normalized)
     scores = align_to_prior(F, y >= 0, prior, iterations=config.alignment_iterations)
+    mark("alignment")
     return PseudoLabels(
         labels=hard_labels(scores, y),
         scores=scores,

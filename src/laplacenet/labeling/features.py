@@ -25,9 +25,10 @@ from laplacenet.labeling.settings import ESTIMATED, LabelingSettings
 from laplacenet.models.features import FeatureNetwork, load_features
 from laplacenet.models.features.cache import VectorCache, cache_folder, picture_key
 from laplacenet.models.features.embedding import embed_pictures
-from laplacenet.models.features.folder import FolderReading, embed_folder
+from laplacenet.models.features.folder import FolderReading, embed_together
 from laplacenet.models.features.lite import VARIANTS
-from laplacenet.runtime import InputError, Monitor, RunFolder
+from laplacenet.runtime import InputError, Monitor, RunFolder, current_group
+from laplacenet.runtime.group import ALONE, Group
 
 FEWER_PIXELS = 160  # half the time of 224; 0.2 to 0.4 points less on CIFAR-100
 EMBEDDING_SHARE = 0.8  # of the time left, for which the network's own pixels are kept
@@ -71,7 +72,7 @@ def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monito
         options=ReadingOptions(leave_out=test, merge_similar_classes=config.merge_classes),
         cache=cache_folder(),
     )
-    collection = embed_folder(Path(config.pictures).expanduser(), network, reading, monitor=monitor)
+    collection = embed_together(Path(config.pictures).expanduser(), network, reading, monitor=monitor)
     collection = replace(collection, merges_similar_classes=config.merge_classes)
     if config.strict and collection.skipped:
         first: Skipped = collection.skipped[0]
@@ -92,7 +93,7 @@ def read_test(test: Path, collection: Collection, network: FeatureNetwork, monit
         if not labels_own_rows(test):
             raise InputError(f"--test {test}: give a folder of pictures or a file of labels")
         return read_judges(test, collection)
-    found = embed_folder(test, network, FolderReading(cache=cache_folder()), monitor=monitor)
+    found = embed_together(test, network, FolderReading(cache=cache_folder()), monitor=monitor)
     labels = renumbered(found.labels, found.class_names, collection, where=test)
     assert isinstance(found.rows, VectorSet)
     rows = VectorSet(found.rows.vectors, labels, collection.class_names)
@@ -106,12 +107,13 @@ def label_features(
     *,
     class_names: tuple[str, ...],
     device: torch.device,
+    group: Group = ALONE,
 ) -> FeatureLabels:
-    """By the settings' graph, which `settings_for` chooses for vectors."""
+    """By the settings' graph, which `settings_for` chooses for vectors; a group shares the search for neighbors."""
     n_folds = N_FOLDS if len(vectors) <= MANY else N_FOLDS_OF_MANY
     prior = None if settings.prior == ESTIMATED else class_shares(settings.prior, given, len(class_names))
     config = GuidedConfig(graph=settings.graph, prior=prior, n_folds=n_folds, seed=settings.seed)
-    land = landscape(vectors.to(device), config)
+    land = landscape(vectors.to(device), config, group)
     guided = label_landscape(land, given, n_classes=len(class_names), config=config)
     unseen = guided.unseen.float().cpu()
     is_judged = ~unseen.isnan().any(dim=1)
@@ -141,9 +143,12 @@ def method(n_judged: int) -> str:
 
 
 def labels_of(job: Job, device: torch.device) -> FeatureLabels:
-    rows = job.collection.rows
+    """By all processes together."""
+    rows, group = job.collection.rows, current_group()
     assert isinstance(rows, VectorSet)
-    return label_features(rows.vectors, job.given, job.settings, class_names=job.class_names, device=device)
+    return label_features(
+        rows.vectors, job.given, job.settings, class_names=job.class_names, device=device, group=group
+    )
 
 
 def write_feature_labels(
@@ -282,7 +287,7 @@ def pixels_for_time(settings: LabelingSettings, network: FeatureNetwork, *, left
     embed_pictures(warm_up, network, cache=cache_folder())
     started_at = time.monotonic()
     embed_pictures(tried, network, cache=cache_folder())
-    expected_s = (time.monotonic() - started_at) / len(tried) * len(missing)
+    expected_s = (time.monotonic() - started_at) / len(tried) * len(missing) / current_group().size
     if expected_s <= EMBEDDING_SHARE * left_s:
         return None, ""
     return FEWER_PIXELS, (

@@ -45,12 +45,15 @@ class LabelPass:
 def label_all(
     inference: Inference, inputs: Tensor, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int
 ) -> LabelPass:
-    """`seen` are the labels that the network was trained with: the graph is told no others."""
+    """`seen` are the labels that the network was trained with: the graph is told no others.
+
+    The processes of the inference's group share the work, and each has the whole.
+    """
     features = inference.embed(inputs)
     with torch.no_grad():
         outputs = inference.network.head(features).float().softmax(dim=1).cpu()
     points = unit_rows(features)
-    answer = ask(connect(points, config), seen, config, prior=prior, n_classes=n_classes)
+    answer = ask(connect(points, config, inference.group), seen, config, prior=prior, n_classes=n_classes)
     return LabelPass(
         graph=answer.evidence.at(GRAPH_TEMPERATURE),
         network=outputs,

@@ -21,7 +21,7 @@ from laplacenet.labeling.result import SUMMARY, Calibration, ClassEstimate, Esti
 from laplacenet.labeling.stage_plan import ESTIMATE, reporting_s
 from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
 from laplacenet.models import Inference, Network, require_fit, save_model
-from laplacenet.runtime import InputError, NullMonitor, RunFolder
+from laplacenet.runtime import InputError, NullMonitor, RunFolder, current_group
 from laplacenet.training import Execution
 
 
@@ -130,16 +130,23 @@ class PictureRun:
                 self._keep(is_complete=False)  # a power cut must not take it
             previous = record.stage
             yield record
-        if self.stages.has_labels:
-            self._keep(is_complete=self.stages.are_done)
+        has_labels, is_complete = current_group().by_first(lambda: (self.stages.has_labels, self.stages.are_done))
+        if has_labels:
+            self._keep(is_complete=is_complete)
 
     def _keep(self, *, is_complete: bool) -> None:
-        """Labels, model and summary from the last label pass; where there is none yet, one is made now."""
+        """Labels, model and summary from the last label pass; where there is none yet, all processes make one now."""
+        group, current, look = current_group(), self.stages.current, None
+        if not group.by_first(lambda: self.stages.has_leading_pass):
+            if current is None:
+                return
+            look = current.look()
+        group.by_first(lambda: self._write(look, is_complete=is_complete))
+
+    def _write(self, look: LabelPass | None, *, is_complete: bool) -> None:
+        """`look` is what the present network says, where no finished stage has a label pass."""
         job, passes = self.context.job, self.stages.passes()
-        found = self._last_network(passes.latest)
-        if found is None:
-            return
-        network, latest = found
+        network, latest = self._last_network(passes.latest, look)
         result = picture_findings(passes, latest, job.given, class_names=job.class_names)
         features = latest.features
         positions = (
@@ -152,11 +159,12 @@ class PictureRun:
         save_model(self.context.folder.path, network, self.context.description(result.network_temperature))
         write_outcome(self.context.folder, replace(labeling, summary=summary), job)
 
-    def _last_network(self, latest: tuple[str, LabelPass] | None) -> tuple[Network, LabelPass] | None:
+    def _last_network(self, latest: tuple[str, LabelPass] | None, look: LabelPass | None) -> tuple[Network, LabelPass]:
         """The network that gave the last labels, with them."""
         if latest is None:
-            current = self.stages.current
-            return None if current is None else (current.network, current.look())
+            assert self.stages.current is not None
+            assert look is not None
+            return self.stages.current.network, look
         name, found = latest
         network = self.context.description().build()
         begin_with(self.context, name, network)

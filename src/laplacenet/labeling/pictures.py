@@ -24,12 +24,13 @@ from laplacenet.labeling.stages import (
     PASS,
     Deadline,
     LabelingContext,
+    Stage,
     StageEpoch,
     StageRun,
     finished_pass,
     planned_config,
 )
-from laplacenet.runtime import Monitor
+from laplacenet.runtime import Monitor, current_group
 from laplacenet.training.checkpoint import checkpoint_step
 
 LEAST_STEPS = 5
@@ -103,7 +104,8 @@ class PictureStages:
         """`step_s` is None where the number of steps was asked for; `ends_at` where there is no time limit."""
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
         self.plan = plan or StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
-        self.is_vote_owed = all(map(self.is_trained, [*self.plan.names, *self.votes]))
+        self.group = current_group()
+        self.is_vote_owed = self.group.by_first(lambda: all(map(self.is_trained, [*self.plan.names, *self.votes])))
         self.is_out_of_time = False
         self.overhead_s = 0.0
         self.current: StageRun | None = None
@@ -137,14 +139,25 @@ class PictureStages:
 
     def epochs(self) -> Iterator[StageEpoch]:
         """Run what is not done, then votes while there is time; ends early where the monitor or the time says so."""
-        names = [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)]
+        names = self.names_left()
         for place, name in enumerate(names):
             share = self.plan.weight(name) / sum(self.plan.weight(later) for later in names[place:])
             yield from self._epochs_of(name, share, n_stages=len(names) - place)
-            if self.is_out_of_time or self.context.monitor.should_stop:
+            if self.is_over():
                 return
-        while self._has_time_for_a_vote() and not (self.is_out_of_time or self.context.monitor.should_stop):
-            yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", share=1.0)
+        while self.group.by_first(self._has_time_for_a_vote) and not self.is_over():
+            yield from self._epochs_of(self.next_vote(), share=1.0)
+
+    def names_left(self) -> list[str]:
+        """The stages that are not done; what the first process sees in the folder holds for all."""
+        return self.group.by_first(lambda: [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)])
+
+    def next_vote(self) -> str:
+        return self.group.by_first(lambda: f"{VOTE}-{len(self.votes) + 1}")
+
+    def is_over(self) -> bool:
+        """Whether the time or a signal ends the session; all processes agree."""
+        return self.is_out_of_time or self.group.agree(self.context.monitor.should_stop)
 
     def _has_time_for_a_vote(self) -> bool:
         """A labeling that was complete when this session began is owed one, however short the time."""
@@ -159,20 +172,18 @@ class PictureStages:
         `share` is its part of the time left for the training of `n_stages` stages, this one and those after it.
         """
         entered_at = time.monotonic()
-        left_s = None if self.ends_at is None else self.ends_at - entered_at
-        if left_s is not None and left_s <= 0:
+        planned = self.group.by_first(lambda: self._planned(name, share, n_stages))
+        if planned is None:
             self.is_out_of_time = True
             return
-        seconds = None if left_s is None else max(0.0, left_s - n_stages * self.overhead_s) * share
-        stage = self.plan.stage(name, seconds=seconds, step_s=self.step_s)
+        stage, seconds, n_before = planned
         least_steps = stage.config.steps if self.step_s is None else min(LEAST_STEPS, stage.config.steps)
         self.current = StageRun(self.context, stage)
-        n_before, began_at = checkpoint_step(self.current.path / "checkpoint"), time.monotonic()
-        n_done = n_before
+        n_done, began_at = n_before, time.monotonic()
         for record in self.current.epochs(self._deadline(seconds, least_steps=least_steps - n_before)):
             n_done = record.step
             yield record
-        if self.context.monitor.should_stop:
+        if self.group.agree(self.context.monitor.should_stop):
             return
         if n_done < least_steps:
             self.is_out_of_time = True
@@ -180,6 +191,15 @@ class PictureStages:
         trained_s = time.monotonic() - began_at
         self.current.label()
         self._learn_from(n_done - n_before, trained_s, time.monotonic() - entered_at)
+
+    def _planned(self, name: str, share: float, n_stages: int) -> tuple[Stage, float | None, int] | None:
+        """The stage, the seconds for it and the steps that it has behind it; None where no time is left."""
+        left_s = None if self.ends_at is None else self.ends_at - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            return None
+        seconds = None if left_s is None else max(0.0, left_s - n_stages * self.overhead_s) * share
+        stage = self.plan.stage(name, seconds=seconds, step_s=self.step_s)
+        return stage, seconds, checkpoint_step(self.context.path(name) / "checkpoint")
 
     def _learn_from(self, n_steps: int, trained_s: float, total_s: float) -> None:
         """What a step takes and what a stage takes beside its steps, for the plan of the next."""
@@ -201,6 +221,17 @@ class PictureStages:
     def has_labels(self) -> bool:
         """Whether anything has been learned that labels can be taken from."""
         return any(entry.step > 0 for entry in self.progress())
+
+    @property
+    def has_leading_pass(self) -> bool:
+        """Whether a finished stage has labels that are not of a suspect fold."""
+        leading = [name for name in [*self.plan.names, *self.votes] if kind_of(name) in (ESTIMATE, FINAL, VOTE)]
+        return any(map(self.is_done, leading))
+
+    @property
+    def has_sound_passes(self) -> bool:
+        """Whether any stage is done; a damaged file of one that is, is refused."""
+        return self.passes().latest is not None
 
     def passes(self) -> Passes:
         done = {name: found for name in [*self.plan.names, *self.votes] if (found := finished_pass(self.context, name))}

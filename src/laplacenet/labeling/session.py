@@ -1,6 +1,7 @@
 """One session of a labeling: read the inputs, choose settings, train or ask the graph, and write the labels."""
 
 import contextlib
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,15 +33,26 @@ from laplacenet.labeling.features import (
 )
 from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, require_same_inputs
 from laplacenet.labeling.picture_run import picture_run, require_trainable
-from laplacenet.labeling.pictures import StageProgress
+from laplacenet.labeling.pictures import PictureStages, StageProgress
 from laplacenet.labeling.result import load_labeling, save_labeling
 from laplacenet.labeling.settings import PRETRAINED, SCRATCH, LabelingSettings, read_settings
 from laplacenet.labeling.stage_plan import FINAL, plan_steps, use_threads
 from laplacenet.labeling.stages import PASS, STAGES, LabelingContext, StageEpoch
 from laplacenet.models.features import FeatureNetwork
-from laplacenet.runtime import Interruption, Monitor, NullMonitor, RunFolder, TimedMonitor, TimeLimitError
+from laplacenet.runtime import (
+    Interruption,
+    Monitor,
+    NullMonitor,
+    RunFolder,
+    TimedMonitor,
+    TimeLimitError,
+    current_group,
+    entered_by_first,
+)
+from laplacenet.runtime.launch import program
 from laplacenet.runtime.monitor import reading_ends_at
-from laplacenet.runtime.run_folder import PROVENANCE, remove
+from laplacenet.runtime.peers import advising
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE, remove
 from laplacenet.training import DivergedError, Execution
 
 DEFAULT_LIMIT_S = 240.0
@@ -96,18 +108,22 @@ class LabelingSession:
         if settings.time.limit_s is None:
             return settings, ()
         left_s = self.started_at + settings.time.limit_s - time.monotonic()
-        pixels, why = pixels_for_time(settings, network, left_s=left_s)
+        pixels, why = current_group().by_first(lambda: pixels_for_time(settings, network, left_s=left_s))
         if pixels is None:
             return settings, ()
         return replace(settings, collection=replace(settings.collection, pixels=pixels)), (why,)
 
     def read(self, settings: LabelingSettings) -> Job:
-        """The rows to train on; pictures only until the time is up, for then none is left to train in."""
+        """The rows to train on; pictures only until the time is up, for then none is left to train in.
+
+        Several processes, which would not give up at the same picture, read to the end.
+        """
         limit_s = settings.time.limit_s
         if limit_s is None and settings.time.steps is None:
             limit_s = DEFAULT_LIMIT_S
         with self.progress.reading(settings.collection.pictures) as monitor:
-            timed = TimedMonitor(monitor, reading_ends_at(limit_s, self.started_at), what_then=READ)
+            ends_at = None if current_group().reduces else reading_ends_at(limit_s, self.started_at)
+            timed = TimedMonitor(monitor, ends_at, what_then=READ)
             return read_job(settings, timed)
 
 
@@ -130,7 +146,8 @@ def start(
     """
     with session.progress.reading(settings.collection.pictures) as monitor:
         timed = session.timed(monitor, settings, share=CHOOSING_SHARE)
-        choice = choose_features(settings, device=session.execution.device, monitor=timed)
+        found = choose_features(settings, device=session.execution.device, monitor=timed)
+    choice = current_group().by_first(lambda: found)
     settings = choice.settings
     if settings.collection.features != SCRATCH:
         return start_with_features(choice, texts, new_folder, session)
@@ -142,13 +159,30 @@ def start(
     job = replace(job, settings=settings)
     if job.are_pictures:
         require_trainable(job, session.execution)
-    folder = new_folder()
+    folder = made_by_first(new_folder)
     for note in notes_on(job):
         session.progress.warn(note)
-    with folder.locked():
+    with working_on(folder):
         if job.are_pictures:
             return train_pictures(job, folder, session, is_new=True, why=choice.why)
         return label_by_features(job, folder, session, None)
+
+
+def made_by_first(new_folder: Callable[[], RunFolder]) -> RunFolder:
+    return RunFolder(current_group().by_first(lambda: new_folder().path))
+
+
+@contextlib.contextmanager
+def working_on(folder: RunFolder) -> Iterator[None]:
+    """The first process locks the folder; where another process is lost, this one says how to go on."""
+
+    def how() -> str:
+        if not folder.has(EXPERIMENT):
+            return "the labeling has not begun"
+        return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
+
+    with entered_by_first(folder.locked()), advising(how):
+        yield
 
 
 def start_with_features(
@@ -166,10 +200,10 @@ def start_with_features(
     network = features_of(settings, session.execution.device) if why else network
     job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
-    folder = new_folder()
+    folder = made_by_first(new_folder)
     for note in notes_on(job):
         session.progress.warn(note)
-    with folder.locked():
+    with working_on(folder):
         return label_by_features(job, folder, session, network, why=(*choice.why, *why))
 
 
@@ -181,16 +215,21 @@ def label_by_features(
     `network` is None for embeddings. The labels are written at once, unless better ones are there already from an
     earlier session.
     """
-    has_changed = folder.has(PROVENANCE) and input_changes_of(job, folder) is not None
-    begin(job, folder, session.execution)
+    group = current_group()
+    has_changed = group.by_first(lambda: folder.has(PROVENANCE) and input_changes_of(job, folder) is not None)
+    group.by_first(lambda: begin(job, folder, session.execution))
     choices = (*why, *feature_choices(job, network))
     session.progress.chose(choices)
     found = labels_of(job, session.execution.device)
-    if has_changed:
-        remove(folder.path / STAGES)
-        folder.restore_epoch_lines(b"")
-    if not (folder.path / STAGES / FINAL / PASS).is_file():
-        write_feature_labels(job, folder, network, found, choices=choices, started_at=session.started_at)
+
+    def write() -> None:
+        if has_changed:
+            remove(folder.path / STAGES)
+            folder.restore_epoch_lines(b"")
+        if not (folder.path / STAGES / FINAL / PASS).is_file():
+            write_feature_labels(job, folder, network, found, choices=choices, started_at=session.started_at)
+
+    group.by_first(write)
     if network is None or not job.settings.beside:
         return SessionEnd(folder)
     return train_beside(FrozenRun(job, network, found, choices), folder, session)
@@ -207,10 +246,10 @@ def keep_frozen(frozen: FrozenRun, folder: RunFolder, choices: tuple[str, ...], 
 
 def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession) -> SessionEnd:
     """Time that is left goes into a network, and its labels replace those of the features if they are better."""
-    settings = frozen.job.settings
+    settings, group = frozen.job.settings, current_group()
     folds = judging_folds(frozen.job.given, seed=settings.seed)
     left_s = session.started_at + (settings.time.limit_s or DEFAULT_LIMIT_S) - time.monotonic()
-    if folds is None or left_s < LEAST_BESIDE_S:
+    if folds is None or group.agree(left_s < LEAST_BESIDE_S):
         why = "too few labels are given to judge it" if folds is None else "the time is used up"
         session.progress.chose((f"No network is trained beside the features: {why}.",))
         return SessionEnd(folder)
@@ -219,7 +258,7 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
     except TimeLimitError:
         session.progress.chose(("No network is trained beside the features: the time is used up.",))
         return SessionEnd(folder)
-    if not same_pictures(frozen.job, images):
+    if group.agree(not same_pictures(frozen.job, images)):
         session.progress.warn("the pictures have changed while they were read; no network is trained on them")
         return SessionEnd(folder)
     watch = SignalMonitor()
@@ -232,35 +271,53 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
             ("No network is trained beside the features: only a few steps would fit into the time.",)
         )
         return SessionEnd(folder)
+    # of several processes one that lacks memory fails alone, and the others with it
+    survived = DivergedError if group.reduces else (DivergedError, torch.OutOfMemoryError)
     with use_threads(run.context.job.settings.threads or torch.get_num_threads()):
         try:
             with watch, session.progress.training(run.ends_at) as show:
                 for record in run.epochs():
                     show(record)
-        except (DivergedError, torch.OutOfMemoryError) as error:
+        except survived as error:
             session.progress.warn(f"training beside the features failed ({error}); their labels stand")
-            return SessionEnd(folder, tuple(run.stages.progress()), signal=watch.signal)
-        session.progress.chose(run.sentences())
-        if run.write() is None:
-            keep_frozen(frozen, folder, (*frozen.choices, *run.sentences()), session)
-    return SessionEnd(folder, tuple(run.stages.progress()), signal=watch.signal)
+            return SessionEnd(folder, progress_of(run.stages), signal=agreed_signal(watch))
+        session.progress.chose(group.by_first(run.sentences))
+        group.by_first(lambda: write_beside(run, session))
+    return SessionEnd(folder, progress_of(run.stages), signal=agreed_signal(watch))
+
+
+def write_beside(run: BesideRun, session: LabelingSession) -> None:
+    """The labels of the winner, or those of the frozen features with what is said of them now."""
+    if run.write() is None:
+        keep_frozen(run.frozen, run.context.folder, (*run.frozen.choices, *run.sentences()), session)
+
+
+def progress_of(stages: PictureStages) -> tuple[StageProgress, ...]:
+    return current_group().by_first(lambda: tuple(stages.progress()))
+
+
+def agreed_signal(watch: "SignalMonitor") -> Signals | None:
+    """The signal that ended the session, which may have reached another process only."""
+    if not current_group().agree(watch.signal is not None):
+        return None
+    return watch.signal or Signals.SIGTERM
 
 
 def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -> SessionEnd:
     """Go on with the labeling in this folder; `limit_s` is the time for this session, None for that of the run."""
-    settings = read_settings(folder)
+    settings = current_group().by_first(lambda: read_settings(folder))
     if limit_s is not None:
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
     if settings.collection.features != SCRATCH:
         network = features_of(settings, session.execution.device)
         job = session.read_features(settings, network)
-        with folder.locked():
+        with working_on(folder):
             warn_of_changes(job, folder, session)
             return label_by_features(job, folder, session, network)
     job = session.read(settings)
-    with folder.locked():
+    with working_on(folder):
         if job.are_pictures:
-            require_same_inputs(job, folder)
+            current_group().by_first(lambda: require_same_inputs(job, folder))
             return train_pictures(job, folder, session, is_new=False)
         warn_of_changes(job, folder, session)
         return label_by_features(job, folder, session, None)
@@ -268,7 +325,7 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
 
 def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
     """Where nothing was trained, other inputs are no reason to refuse: what is there now is labeled."""
-    if changes := input_changes_of(job, folder):
+    if changes := current_group().by_first(lambda: input_changes_of(job, folder)):
         session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
     for note in notes_on(job):
         session.progress.warn(note)
@@ -278,20 +335,20 @@ def train_pictures(
     job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool, why: tuple[str, ...] = ()
 ) -> SessionEnd:
     """Train and label in stages, until they are done or a signal or the time says stop; `why` a network is trained."""
-    watch = SignalMonitor()
+    watch, group = SignalMonitor(), current_group()
     context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
     if is_new:
-        begin(context.job, folder, session.execution)
+        group.by_first(lambda: begin(context.job, folder, session.execution))
     with use_threads(context.job.settings.threads or torch.get_num_threads()):
         run = picture_run(context, step_s=step_s, why=why)
-        run.stages.passes()  # what earlier sessions left is read before anything is added to it
+        group.by_first(lambda: run.stages.has_sound_passes)  # read before anything is added to them
         session.progress.chose(run.choices)
         with watch, session.progress.training(run.ends_at) as show:
             for record in run.epochs():
                 show(record)
     stages = run.stages
-    is_late = stages.is_out_of_time and not stages.are_done
-    return SessionEnd(folder, tuple(stages.progress()), is_late, watch.signal)
+    is_late = group.by_first(lambda: stages.is_out_of_time and not stages.are_done)
+    return SessionEnd(folder, progress_of(stages), is_late, agreed_signal(watch))
 
 
 class SignalMonitor:

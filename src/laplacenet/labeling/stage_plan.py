@@ -19,7 +19,7 @@ from laplacenet.labeling.estimate import FEWEST
 from laplacenet.labeling.evidence import stratified_folds, without_fold
 from laplacenet.labeling.settings import LabelingSettings
 from laplacenet.labeling.stages import LabelingContext, Stage, planned_config
-from laplacenet.runtime import stream
+from laplacenet.runtime import current_group, stream
 from laplacenet.training import LaplaceNet, Problem, Run, TrainConfig, train
 
 SHARES = {"estimate": 0.5, "suspects": 0.2, "final": 0.3}
@@ -87,10 +87,11 @@ def threads_to_try(context: LabelingContext) -> list[int]:
 def measure_threads(context: LabelingContext, numbers: list[int]) -> tuple[int, float, float]:
     """With which of these numbers of threads a step is fastest here and now, and what `measure_step_s` says of it."""
     measured = {}
-    for n_threads in numbers:
+    for n_threads in current_group().by_first(lambda: numbers):
         with use_threads(n_threads):
             measured[n_threads] = measure_step_s(context)
-    fastest = min(numbers, key=lambda n_threads: measured[n_threads])
+    measured = current_group().by_first(lambda: measured)
+    fastest = min(measured, key=lambda n_threads: measured[n_threads])
     return fastest, *measured[fastest]
 
 
@@ -217,7 +218,8 @@ def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]
     if settings.time.suspects and passes_s > left_s / 2 and not context.path("").exists():
         settings = replace(settings, time=replace(settings.time, suspects=False))  # the labels themselves come first
     steps = min(steps_within(max(0.0, left_s) * SHARES["estimate"], step_s), StagePlan(context, None).most_steps)
-    return with_settings(context, replace(settings, train=replace(settings.train, steps=steps))), step_s
+    settings = replace(settings, train=replace(settings.train, steps=steps))
+    return with_settings(context, current_group().by_first(lambda: settings)), step_s
 
 
 def full_plan(context: LabelingContext) -> StagePlan:

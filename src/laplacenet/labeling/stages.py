@@ -19,7 +19,7 @@ from laplacenet.labeling.job import Job
 from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save_pass
 from laplacenet.labeling.settings import ESTIMATED
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
-from laplacenet.runtime import InputError, Monitor, RunFolder, read_sealed, stream_seed, write_sealed
+from laplacenet.runtime import InputError, Monitor, RunFolder, current_group, read_sealed, stream_seed, write_sealed
 from laplacenet.runtime.settings import to_json
 from laplacenet.training import (
     Epoch,
@@ -158,10 +158,6 @@ class StageRun:
         self.session = Session(self.run, context.folder, self.path / "checkpoint", self._identity(), self._record)
 
     @property
-    def inference(self) -> Inference:
-        return self.run.inference
-
-    @property
     def network(self) -> Network:
         return self.run.network
 
@@ -173,13 +169,14 @@ class StageRun:
     def label(self) -> LabelPass:
         """Label all rows with the network as it is, and keep that: a stage with a label pass is done."""
         found = self.look()
-        save_pass(self.path / PASS, found, run=self.context.folder.path)
+        current_group().by_first(lambda: save_pass(self.path / PASS, found, run=self.context.folder.path))
         return found
 
     def look(self) -> LabelPass:
+        """By all processes together."""
         job = self.context.job
         return label_all(
-            self.inference,
+            Inference(self.network, self.context.views.plain, group=current_group()),
             self.context.rows.images,
             self.stage.seen,
             job.settings.graph,
@@ -187,20 +184,21 @@ class StageRun:
             n_classes=len(job.class_names),
         )
 
-    def load(self) -> None:
-        """The network as the stage left it."""
-        load_checkpoint(self.session.checkpoint, self.run.learner, identity=self.session.identity)
-
     def _begin(self) -> Position:
-        if (self.path / PLAN).is_file():
+        """Of several processes the first reads and writes; the others are given the learner when training begins."""
+        group = current_group()
+        if group.by_first((self.path / PLAN).is_file):
             return self.session.resume()
+        group.by_first(self._prepare)
+        start = self.session.begin()
+        plan = {"config": to_json(self.stage.config), "begins_with": self.stage.begins_with}
+        group.by_first(lambda: write_sealed(self.path / PLAN, plan))  # last: what has begun can be resumed
+        return start
+
+    def _prepare(self) -> None:
         if self.stage.begins_with is not None:
             begin_with(self.context, self.stage.begins_with, self.run.learner)
         self.path.mkdir(parents=True, exist_ok=True)
-        start = self.session.begin()
-        plan = {"config": to_json(self.stage.config), "begins_with": self.stage.begins_with}
-        write_sealed(self.path / PLAN, plan)  # last: what has begun can be resumed
-        return start
 
     def _run(self, network: Network) -> Run:
         context, settings, seen = self.context, self.context.job.settings, self.stage.seen

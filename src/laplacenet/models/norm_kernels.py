@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from laplacenet.runtime.group import Share, current_group, current_share
+from laplacenet.runtime.kernels import launch
 
 TILE = 4096  # elements of a tile: enough loads in flight to cover the memory's latency
 PROGRAMS = 132 * 4  # programs that share the rows; more would only lengthen the sum of their partial sums
@@ -256,11 +257,11 @@ def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, mome
     BR, BC, P = _tiles(M, C, TILE)
     partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
     statistics = torch.empty((2, C), device=x.device, dtype=torch.float32)
-    _sums_kernel[(P, C // BC)](x, partial, M, C, P, BR, BC)
+    launch(_sums_kernel, (P, C // BC))(x, partial, M, C, P, BR, BC)
     share = current_share()
     if share is not None:
         partial, M, P = _sums_of_all(partial), share.of_all(M), 1
-    _statistics_kernel[(C // 8,)](
+    launch(_statistics_kernel, (C // 8,))(
         partial, statistics[0], statistics[1], running_mean, running_var, M, C, P, eps, momentum, 256, 8
     )
     return statistics
@@ -270,7 +271,7 @@ def _sums_of_all(partial: Tensor) -> Tensor:
     """(1, 2, C): the sums of all programs and of all processes that share the batch."""
     P, _, C = partial.shape
     sums = torch.empty((1, 2, C), device=partial.device, dtype=torch.float32)
-    _column_sums_kernel[(C // 4,)](partial, sums, 2 * C, P, 256, 8)
+    launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
     return current_group().sum_(sums)
 
 
@@ -283,7 +284,7 @@ def activate(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor, *, slo
     """leaky((x − mean)·rstd·weight + bias), for channels-last x and statistics (mean, rstd)."""
     y = torch.empty_like(x)
     grid = (triton.cdiv(x.numel(), BLOCK),)
-    _apply_kernel[grid](x, y, statistics[0], statistics[1], weight, bias, x.numel(), x.shape[1], slope, BLOCK)
+    launch(_apply_kernel, grid)(x, y, statistics[0], statistics[1], weight, bias, x.numel(), x.shape[1], slope, BLOCK)
     return y
 
 
@@ -291,7 +292,7 @@ def activate_and_pool(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tenso
     """`activate`, then a 2×2 max-pooling, for even height and width."""
     n, C, H, W = x.shape
     y = torch.empty((n, C, H // 2, W // 2), device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
-    _apply_pool_kernel[(triton.cdiv(y.numel(), BLOCK // 2),)](
+    launch(_apply_pool_kernel, (triton.cdiv(y.numel(), BLOCK // 2),))(
         x, y, statistics[0], statistics[1], weight, bias, y.numel(), H, W, C, slope, BLOCK // 2
     )
     return y
@@ -318,10 +319,12 @@ class NormLeakyReLU(torch.autograd.Function):
         partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
         sums = torch.empty((2, C), device=x.device, dtype=torch.float32)
         dx = torch.empty_like(x)
-        _gradient_sums_kernel[(P, C // BC)](dy, x, mean, rstd, weight, bias, partial, M, C, P, ctx.slope, BR, BC)
-        _column_sums_kernel[(C // 4,)](partial, sums, 2 * C, P, 256, 8)
+        launch(_gradient_sums_kernel, (P, C // BC))(
+            dy, x, mean, rstd, weight, bias, partial, M, C, P, ctx.slope, BR, BC
+        )
+        launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
         total, n = _in_all(sums, M, ctx.share)
-        _gradient_kernel[(triton.cdiv(x.numel(), BLOCK),)](
+        launch(_gradient_kernel, (triton.cdiv(x.numel(), BLOCK),))(
             dy, x, dx, mean, rstd, weight, bias, total, n, x.numel(), C, ctx.slope, BLOCK
         )
         return dx, sums[1], sums[0], None, None, None, None, None
@@ -349,12 +352,12 @@ class NormLeakyReLUPool(torch.autograd.Function):
         partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
         sums = torch.empty((2, C), device=x.device, dtype=torch.float32)
         dx = torch.empty_like(x)
-        _pool_gradient_sums_kernel[(P, C // BC)](
+        launch(_pool_gradient_sums_kernel, (P, C // BC))(
             dy, x, mean, rstd, weight, bias, partial, n_pooled, P, H, W, C, ctx.slope, BR, BC
         )
-        _column_sums_kernel[(C // 4,)](partial, sums, 2 * C, P, 256, 8)
+        launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
         total, n = _in_all(sums, 4 * n_pooled, ctx.share)
-        _pool_gradient_kernel[(triton.cdiv(dy.numel(), BLOCK // 2),)](
+        launch(_pool_gradient_kernel, (triton.cdiv(dy.numel(), BLOCK // 2),))(
             dy, x, dx, mean, rstd, weight, bias, total, n, dy.numel(), H, W, C, ctx.slope, BLOCK // 2
         )
         return dx, sums[1], sums[0], None, None, None, None, None

@@ -21,6 +21,7 @@ from laplacenet.experiments.benchmark import (
 )
 from laplacenet.experiments.benchmark.epochs import BASELINE
 
+SHOWN_S = 5e-4  # shorter parts of an epoch are left out
 COLUMNS = ("what", "ours", "beside it", "ratio", "peak memory", "remarks")
 
 
@@ -216,6 +217,7 @@ def epoch_line(row: EpochRow, base: EpochRow | None) -> TableLine:
                 f"{row.n_steps} steps",
                 f"{milliseconds(row.step_ms)} a step with its share of the labels",
                 f"labels {format_seconds(row.label_s)}",
+                stages({name: value for name, value in row.parts.items() if value >= SHOWN_S}),
             ]
         ),
     )

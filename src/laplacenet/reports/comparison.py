@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from laplacenet.evaluation.spread import mean_and_std
-from laplacenet.experiments.finished_runs import FinishedRun
+from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
 from laplacenet.reports.style import bare, class_colors, new_figure, save
 
 COLUMNS = ("method", "learning rate", "steps", "training time", "runs", "test error")
@@ -82,11 +82,15 @@ def _known(result: FinishedRun) -> tuple[np.ndarray, np.ndarray]:
 
 
 def comparison_record(
-    comparison: dict[str, Any], tuning: Sequence[FinishedRun], results: Sequence[FinishedRun]
+    comparison: dict[str, Any],
+    tuning: Sequence[FinishedRun],
+    results: Sequence[FinishedRun],
+    failures: Sequence[FailedRun] = (),
 ) -> dict[str, Any]:
-    """Everything that was asked for and came out, with curves and what produced each run."""
+    """Everything that was asked for and came out, with curves and what produced each run; and what failed."""
     return {
         "comparison": comparison,
         "tuning": [result.to_json() for result in tuning],
         "runs": [result.to_json() for result in results],
+        "failed": [failure.to_json() for failure in failures],
     }

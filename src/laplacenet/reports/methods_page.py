@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from laplacenet.evaluation.spread import mean_and_std
+from laplacenet.experiments.finished_runs import read_finished_run
 from laplacenet.experiments.paper.published import (
     LAPLACENET,
     LATER,
@@ -17,10 +18,14 @@ from laplacenet.experiments.paper.published import (
     TABLE_5,
     Published,
 )
+from laplacenet.experiments.paper.recipes import find_recipe
+from laplacenet.experiments.paper.records import read_records
 from laplacenet.experiments.paper.rivals import RIVALS
+from laplacenet.experiments.paper.series import RecordBook, last_error, schedule
+from laplacenet.reports.comparison import markdown_table
 from laplacenet.runtime import read_json
 from laplacenet.training import METHODS, config_class
-from laplacenet.training.methods.presets import EQUAL, ON_CIFAR100, ORIGINAL, PRESETS
+from laplacenet.training.methods.presets import EQUAL, ORIGINAL, PRESETS, on_cifar100
 
 INTRODUCTION = """# Methods
 
@@ -33,21 +38,56 @@ own, see [Add a method](add-a-method.md).
 Published numbers are test errors in percent; they come from different code bases, augmentations and budgets. Recorded
 ones are ours.
 """
+UNPUBLISHED = "- Published: nothing in LaplaceNet's tables or in USB's."
+UNRECORDED = "- Recorded: nothing yet."
+RECIPES = ("table-3", "table-4", "table-5", "few-labels")
 
 
 def methods_page(records: Path) -> str:
-    """`records` holds what `laplacenet compare --record` wrote; without it the page has no numbers."""
+    """`records` holds what `laplacenet compare --record` wrote, and the folder above it the records of `reproduce`."""
     contents = [read_json(path) for path in sorted(records.glob("*.json"))] if records.is_dir() else []
-    return "\n".join([INTRODUCTION, *(_section(name, contents) for name in METHODS)])
+    book = RecordBook(read_records(records.parent) if records.parent.is_dir() else [])
+    tables = [_side_by_side(content) for content in contents if content["runs"]]
+    return "\n".join([INTRODUCTION, *tables, *(_section(name, contents, book) for name in METHODS)])
 
 
-def _section(name: str, records: Sequence[dict[str, Any]]) -> str:
+def _side_by_side(record: dict[str, Any]) -> str:
+    """A comparison as its own table."""
+    runs = [read_finished_run(entry, source="record") for entry in record["runs"]]
+    n_labeled = next((run.outcome.n_labeled for run in runs if run.outcome is not None), None)
+    labels = "" if n_labeled is None else f", {n_labeled} labels"
+    return f"## Side by side: {_name(record)}{labels}, {_budget(record)}\n\n{markdown_table(runs)}"
+
+
+def _name(record: dict[str, Any]) -> str:
+    return str(record["comparison"]["base"]["name"])
+
+
+def _budget(record: dict[str, Any]) -> str:
+    for_s = record["comparison"].get("for_s")
+    return f"{record['runs'][0]['steps']} steps" if for_s is None else f"{for_s / 60:g} min of training"
+
+
+def _section(name: str, records: Sequence[dict[str, Any]], book: RecordBook) -> str:
     method, config = METHODS[name], config_class(name)
     lines = [f"## {name}", "", f"{_sentence(method.summary)} *{method.source}.*", "", _text(method)]
     if _text(config):
         lines += ["", f"Settings: {_text(config)}"]
-    numbers = [*_published(name), *_numbers(name, records)]
-    return "\n".join([*lines, "", *_settings(name), *(["", *numbers] if numbers else [])]) + "\n"
+    published = list(_published(name)) or [UNPUBLISHED]
+    recorded = [*_reproduced(name, book), *_numbers(name, records)] or [UNRECORDED]
+    return "\n".join([*lines, "", *_settings(name), "", *published, *recorded]) + "\n"
+
+
+def _reproduced(name: str, book: RecordBook) -> Iterator[str]:
+    """The method's cells of the paper's tables that are recorded, each by its best schedule."""
+    for recipe in map(find_recipe, RECIPES):
+        for cell in [cell for cell in (*recipe.cells, *recipe.others) if cell.experiment.method.name == name]:
+            series = book.series(cell.experiment)
+            spread = series[0].spread(last_error) if series else None
+            if spread is not None:
+                of_cell = f"{recipe.name}, {cell.column.replace('/', ', ')} labels, {cell.experiment.model.name}"
+                settings = "" if cell.preset is None else f", {cell.preset} settings"
+                yield f"- Recorded ({of_cell}{settings}): {spread} % test error ({schedule(series[0])})."
 
 
 def _settings(name: str) -> Iterator[str]:
@@ -59,10 +99,14 @@ def _settings(name: str) -> Iterator[str]:
     yield f"| setting | default | {ORIGINAL} | {EQUAL} |"
     yield "|---|---|---|---|"
     for path, value in rows.items():
-        original, equal = (presets.get(preset, {}).get(path, "") for preset in (ORIGINAL, EQUAL))
-        other = ON_CIFAR100.get(name, {}).get(path)
-        beside = "" if other is None else f" (CIFAR-100: {_value(other)})"
-        yield f"| `{path}` | {_value(value)} | {_value(original)}{beside} | {_value(equal)} |"
+        original, equal = (_in_preset(name, preset, path) for preset in (ORIGINAL, EQUAL))
+        yield f"| `{path}` | {_value(value)} | {original} | {equal} |"
+
+
+def _in_preset(name: str, preset: str, path: str) -> str:
+    shown = _value(PRESETS.get(name, {}).get(preset, {}).get(path, ""))
+    other = on_cifar100(name, preset).get(path)
+    return shown if other is None else f"{shown} (CIFAR-100: {_value(other)})".strip()
 
 
 ROWS = {LAPLACENET: "laplacenet", SUPERVISED: "supervised", **RIVALS}
@@ -90,12 +134,9 @@ def _numbers(name: str, records: Sequence[dict[str, Any]]) -> Iterator[str]:
         if runs:
             mean, deviation = mean_and_std([100 * run["test_error"] for run in runs])
             spread = "" if deviation is None else f" ± {deviation:.2f}"
-            base, steps = record["comparison"]["base"]["name"], runs[0]["steps"]
             n_labeled = runs[0]["outcome"]["n_labeled"]
-            counted = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-            for_s = record["comparison"].get("for_s")
-            of_runs = f"{counted}, {steps} steps" if for_s is None else f"{counted} of {for_s / 60:g} min each"
-            yield f"- Recorded on {base} with {n_labeled} labels: {mean:.2f}{spread} % test error ({of_runs})."
+            counted = f"1 run, {_budget(record)}" if len(runs) == 1 else f"{len(runs)} runs, {_budget(record)} each"
+            yield f"- Recorded on {_name(record)} with {n_labeled} labels: {mean:.2f}{spread} % test error ({counted})."
 
 
 def _text(kind: type) -> str:

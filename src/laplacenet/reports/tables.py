@@ -68,7 +68,8 @@ class TableView:
 
 NOTES = {
     "table-3": "The paper does not say how its supervised baseline was trained; ours is LaplaceNet's own training with"
-    " nobody to label the rest. Table VII prints 31.45 for the run that stands here with 31.64.",
+    " nobody to label the rest. Table VII prints 31.45 for the run that stands here with 31.64. Of TSSDL and DAG no"
+    " settings are published, so they have no original ones here.",
     "few-labels": "Ours have 2^17 steps at most. LaplaceNet as published was not made for so few labels.",
     "table-5": "Mini-ImageNet's images are not at hand.",
     "table-7": "The paper's text says CIFAR-10, its table CIFAR-100; the error rates are CIFAR-100's."

@@ -1,17 +1,25 @@
-"""Answers spread in the background: a thread that always works on the newest answers, and the last result."""
+"""Answers spread in the background: a thread that always works on the newest answers, and the last result.
+
+Where all of the work would take long, a quick result comes first, and the full one behind it unless there is another
+answer by then.
+"""
 
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int64
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from laplacenet.review.embedding import work_behind
-from laplacenet.review.propagation import Embedded, Propagation
+from laplacenet.review.propagation import Embedded, Propagation, never
 from laplacenet.review.questions import Ranking, rank, regions
+
+LONG_S = 0.1
+"""If the last full result took longer than this, a quick one comes before the next."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +34,11 @@ class Given:
     rejected: dict[int, set[int]]
     is_open: Bool[Tensor, " pictures"]
 
+    def teaches_the_same(self, other: "Given") -> bool:
+        """Whether nothing but the number of the entry differs: a class was named, or an answer is kept back."""
+        is_same = self.targets == other.targets and self.rejected == other.rejected
+        return is_same and torch.equal(self.is_open, other.is_open)
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -39,7 +52,8 @@ class Result:
     regions: list[list[list[int]]]
     place: Int64[Tensor, " pictures"]
     """Each picture's row among the embedded ones, −1 where it has none."""
-    elapsed_s: float
+    is_full: bool = True
+    """No better one is on its way."""
 
 
 class Live:
@@ -52,10 +66,14 @@ class Live:
         self._embedded: Embedded | None = None
         self._wakeup = threading.Condition()
         self._is_closed = False
+        self._is_alone = threading.Event()
         self._thread = threading.Thread(target=self._work, name="review-propagation", daemon=True)
 
     def start(self) -> None:
+        n_threads = torch.get_num_threads()
         self._thread.start()
+        self._is_alone.wait()
+        torch.set_num_threads(n_threads)  # the last number set anywhere is what later threads begin with
 
     def close(self) -> None:
         with self._wakeup:
@@ -71,7 +89,8 @@ class Live:
             given, current = self._given, self.current
             if given is None or self._embedded is None:
                 return True
-            return current is not None and current.n == given.n and current.embedded is self._embedded
+            is_current = current is not None and current.n == given.n and current.embedded is self._embedded
+            return is_current and current is not None and current.is_full
 
     def give(self, given: Given) -> None:
         with self._wakeup:
@@ -85,8 +104,13 @@ class Live:
 
     def _work(self) -> None:
         work_behind()
-        propagation: Propagation | None = None
-        levels: list[list[list[int]]] = []
+        torch.set_num_threads(1)  # threads that share operations of milliseconds wait for each other on a busy machine
+        self._is_alone.set()
+        with threadpool_limits(1, user_api="blas"):
+            self._work_alone()
+
+    def _work_alone(self) -> None:
+        spreader: Spreader | None = None
         done: tuple[Given | None, Embedded | None] = (None, None)
         while True:
             with self._wakeup:
@@ -97,33 +121,80 @@ class Live:
                 given, embedded = done = self._given, self._embedded
             assert given is not None
             assert embedded is not None
-            if propagation is None or propagation.embedded is not embedded:
-                propagation, levels = Propagation(embedded), regions(embedded, seed=self._seed)
-            self.current = compute(propagation, given, levels, n_pictures=self._n_pictures)
-            self._on_result()
+            if spreader is None or spreader.embedded is not embedded:
+                spreader = Spreader(embedded, n_pictures=self._n_pictures, seed=self._seed)
+            self._spread(spreader, given)
+
+    def _spread(self, spreader: "Spreader", given: Given) -> None:
+        is_long = spreader.elapsed_s > LONG_S and not spreader.has_spread(given)
+        if is_long:
+            self._publish(spreader.spread_quickly(given))
+        full = spreader.spread(given, is_stale=(lambda: self._given is not given) if is_long else never)
+        if full is not None:
+            self._publish(full)
+
+    def _publish(self, result: Result) -> None:
+        self.current = result
+        self._on_result()
 
     def _is_ready(self) -> bool:
         return self._given is not None and self._embedded is not None
 
 
-@torch.no_grad()
-def compute(propagation: Propagation, given: Given, levels: list[list[list[int]]], *, n_pictures: int) -> Result:
-    """From answers to scores of all embedded pictures and to the next questions."""
-    started_at = time.monotonic()
-    embedded = propagation.embedded
-    place = torch.full((n_pictures,), -1)
-    place[embedded.rows] = torch.arange(len(embedded))
-    known = {int(place[picture]): target for picture, target in given.targets.items() if place[picture] >= 0}
-    columns = sorted(set(known.values()))
-    y = torch.full((len(embedded),), -1)
-    if known:
-        column_of = {label: column for column, label in enumerate(columns)}
-        y[torch.tensor(list(known))] = torch.tensor([column_of[target] for target in known.values()])
-    scores = propagation.scores(y, columns) if columns else torch.zeros(len(embedded), 0)
-    reject(scores, place, given.rejected, columns)
-    ranking = rank(embedded, scores, given.is_open[embedded.rows])
-    elapsed_s = time.monotonic() - started_at
-    return Result(given.n, embedded, tuple(columns), scores, ranking, levels, place, elapsed_s)
+class Spreader:
+    """From answers to labels of all embedded pictures and to the next questions."""
+
+    def __init__(self, embedded: Embedded, *, n_pictures: int, seed: int) -> None:
+        self.embedded = embedded
+        self.elapsed_s = 0.0
+        """What the last full result took."""
+        self._last: tuple[Given, Result] | None = None
+        self._propagation, self._regions = Propagation(embedded), regions(embedded, seed=seed)
+        self._place = torch.full((n_pictures,), -1)
+        self._place[embedded.rows] = torch.arange(len(embedded))
+
+    @torch.no_grad()
+    def spread(self, given: Given, *, is_stale: Callable[[], bool] = never) -> Result | None:
+        """None where `is_stale` said, on the way, that there is something newer."""
+        if self._last is not None and self.has_spread(given):
+            return replace(self._last[1], n=given.n)
+        started_at = time.monotonic()
+        y, columns = self._labels(given)
+        scores = self._propagation.scores(y, columns, is_stale=is_stale) if columns else self._nothing()
+        if scores is None:
+            return None
+        found = self._result(given, columns, scores)
+        self.elapsed_s, self._last = time.monotonic() - started_at, (given, found)
+        return found
+
+    def has_spread(self, given: Given) -> bool:
+        """Whether there is nothing new to learn since the last full result."""
+        return self._last is not None and given.teaches_the_same(self._last[0])
+
+    @torch.no_grad()
+    def spread_quickly(self, given: Given) -> Result:
+        y, columns = self._labels(given)
+        scores = self._propagation.quick_scores(y, columns) if columns else self._nothing()
+        return replace(self._result(given, columns, scores), is_full=False)
+
+    def _labels(self, given: Given) -> tuple[Int64[Tensor, " m"], list[int]]:
+        """The answers as places among the classes that have some, −1 elsewhere, and these classes."""
+        pictures, targets = (
+            torch.tensor(list(part), dtype=torch.int64) for part in (given.targets, given.targets.values())
+        )
+        rows = self._place[pictures]
+        columns, places = torch.unique(targets[rows >= 0], return_inverse=True)
+        y = torch.full((len(self.embedded),), -1)
+        y[rows[rows >= 0]] = places
+        return y, columns.tolist()
+
+    def _nothing(self) -> Float[Tensor, "m 0"]:
+        return torch.zeros(len(self.embedded), 0)
+
+    def _result(self, given: Given, columns: list[int], scores: Float[Tensor, "m C"]) -> Result:
+        reject(scores, self._place, given.rejected, columns)
+        ranking = rank(self.embedded, scores, given.is_open[self.embedded.rows])
+        return Result(given.n, self.embedded, tuple(columns), scores, ranking, self._regions, self._place)
 
 
 def reject(

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from laplacenet.data import SKIPPED, Skipped, VectorSet, data_hash, write_skipped
 from laplacenet.data.decoding import decode
-from laplacenet.graph.guided import RowTransform
 from laplacenet.labeling.embeddings import GraphModel, save_graph_model
 from laplacenet.labeling.estimate import LEVEL, calibrate, class_estimate, wilson
 from laplacenet.labeling.evidence import class_masses, score_evidence
@@ -35,7 +34,7 @@ from laplacenet.review.audits import FEWEST, AccuracyEstimate
 from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns
 from laplacenet.review.live import Result
 from laplacenet.review.pretrained import PretrainedEmbedder
-from laplacenet.review.propagation import Embedded, K
+from laplacenet.review.propagation import GRAPH, Embedded
 from laplacenet.review.session import Session
 from laplacenet.review.state import NONE, NONE_ID
 from laplacenet.review.views import layout, neighbor_votes, suspects
@@ -246,7 +245,7 @@ def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapsho
         features=embedder.name,
         weights_file=None if embedder.weights is None else str(embedder.weights),
         fingerprint=embedder.fingerprint,
-        transform=RowTransform(embedded.center, is_rooted=False),
+        transform=embedded.land.transform,
         weights=weights,
         offsets=offsets,
         temperature=temperature,
@@ -264,7 +263,7 @@ def graph_model(embedded: Embedded, scores: Float[Tensor, "m C"], summary: Summa
         masses=class_masses(scores, torch.zeros(len(scores), dtype=torch.bool)),
         prior=summary.prior,
         class_names=summary.class_names,
-        k=K,
+        k=GRAPH.k,
         temperature=1.0,
     )
 

@@ -59,7 +59,7 @@ def regions(embedded: Embedded, *, seed: int) -> list[list[list[int]]]:
         drawn = stream(seed, "review/clusters").choice(n, LARGEST_CLUSTERED, replace=False)
         chosen = torch.from_numpy(np.sort(drawn))
     points = embedded.points[chosen]
-    typicality = (embedded.W_normalized @ points.new_ones(n, 1)).squeeze(1)[chosen]
+    typicality = (embedded.land.graph.W_normalized @ points.new_ones(n, 1)).squeeze(1)[chosen]
     reduced = embedded.reduced[chosen, :N_DIRECTIONS].numpy()
     return [_clusters(reduced, chosen, typicality, n_clusters, seed=seed) for n_clusters in LEVELS]
 
@@ -131,7 +131,7 @@ def typical_first(embedded: Embedded, answered: float) -> Float[Tensor, " m"]:
 @functools.lru_cache(maxsize=2)
 def density(embedded: Embedded) -> Float[Tensor, " m"]:
     """Mean cosine of each row with its neighbors in the graph, at least a little."""
-    W = embedded.W_normalized
+    W = embedded.land.graph.W_normalized
     starts, columns = W.crow_indices(), W.col_indices()
     counts = starts.diff()
     rows = torch.repeat_interleave(torch.arange(len(embedded)), counts)
@@ -144,48 +144,53 @@ def density(embedded: Embedded) -> Float[Tensor, " m"]:
 
 def _spread(embedded: Embedded, rows: Int64[Tensor, " m"]) -> tuple[int, ...]:
     """The rows in their order, but a neighbor of one that was taken waits: its answer may settle it too."""
-    W = embedded.W_normalized
-    starts, columns = W.crow_indices(), W.col_indices()
-    taken, waiting, covered = [], [], set[int]()
+    W = embedded.land.graph.W_normalized
+    starts, columns = W.crow_indices().numpy(), W.col_indices().numpy()
+    is_covered = np.zeros(len(embedded), dtype=bool)
+    taken, waiting = [], []
     for row in rows.tolist():
-        if row in covered:
+        if is_covered[row]:
             waiting.append(row)
             continue
         taken.append(row)
-        covered.update(columns[int(starts[row]) : int(starts[row + 1])].tolist())
+        is_covered[columns[starts[row] : starts[row + 1]]] = True
     return tuple((taken + waiting)[:N_SINGLES])
 
 
 def _grids(
     embedded: Embedded, scores: Float[Tensor, "m C"], gain: Float[Tensor, " m"], rows: Int64[Tensor, " r"]
 ) -> list[tuple[float, Grid]]:
-    """Of each class the grid with the most gain per answer, with that gain; the best first.
-
-    Pictures like the first stand beside it: alike is easily looked over.
-    """
+    """Of each class the grid with the most gain per answer, with that gain; the best first."""
     confidence, guess = scores.max(1)
+    of_class, gains, doubts = guess[rows].numpy(), gain[rows].numpy(), 1 - confidence[rows].numpy()
     grids: list[tuple[float, Grid]] = []
     for column in range(scores.shape[1]):
-        own = rows[guess[rows] == column]
+        own = np.flatnonzero(of_class == column)
         if len(own) < LEAST_IN_GRID:
             continue
-        members, rate = best_grid(gain[own], 1 - confidence[own])
-        chosen = own[members]
-        alike = embedded.points[chosen] @ embedded.points[chosen[0]]
-        grids.append((rate, Grid(column, tuple(chosen[alike.argsort(descending=True, stable=True)].tolist()))))
+        members, rate = best_grid(gains[own], doubts[own])
+        grids.append((rate, Grid(column, tuple(rows[torch.from_numpy(own[members])].tolist()))))
     grids.sort(key=lambda pair: -pair[0])
-    return grids[:N_GRIDS]
+    return [(rate, alike_first(embedded, grid)) for rate, grid in grids[:N_GRIDS]]
 
 
-def best_grid(gain: Float[Tensor, " m"], doubt: Float[Tensor, " m"]) -> tuple[Int64[Tensor, " g"], float]:
+def alike_first(embedded: Embedded, grid: Grid) -> Grid:
+    """Pictures like the first stand beside it: alike is easily looked over."""
+    chosen = torch.tensor(grid.rows)
+    alike = embedded.points[chosen] @ embedded.points[chosen[0]]
+    return Grid(grid.column, tuple(chosen[alike.argsort(descending=True, stable=True)].tolist()))
+
+
+def best_grid(gain: Float[np.ndarray, " m"], doubt: Float[np.ndarray, " m"]) -> tuple[Int64[np.ndarray, " g"], float]:
     """The places of at most 20 rows with the largest Σ gain / (1 + Σ doubt), and this ratio.
 
     Dinkelbach's method: at the best ratio ρ, the best rows are those with the largest gain − ρ·doubt.
     """
     rate = 0.0
     for _ in range(ROUNDS):
-        surplus, members = (gain - rate * doubt).topk(min(GRID, len(gain)))
-        members = members[: max(LEAST_IN_GRID, int((surplus > 0).sum()))]
+        surplus = gain - rate * doubt
+        members = np.argsort(-surplus, kind="stable")[:GRID]
+        members = members[: max(LEAST_IN_GRID, int((surplus[members] > 0).sum()))]
         found = float(gain[members].sum() / (1 + doubt[members].sum()))
         if found <= rate * (1 + 1e-4):
             break

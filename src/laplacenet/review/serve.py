@@ -20,7 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.review.embedding import Embedder
@@ -35,6 +37,8 @@ TOKEN = re.compile(f"[A-Za-z0-9_-]{{{N_TOKEN_BYTES},100}}")
 """It becomes a part of the address and of a cookie."""
 SETTLE_S = 10.0
 POLL_S = 0.05
+HEAD_TIMEOUT_S = 10.0
+"""How long a connection may take to say what it wants: whoever holds many of them open would keep others out."""
 SWITCH_S = 0.001
 """How long a thread that computes may keep Python from one that acknowledges an answer."""
 
@@ -62,6 +66,40 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP over one connection, which is closed where a request's head does not arrive in time."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_timer()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._set_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def _set_timer(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self._close)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _close(self) -> None:
+        self._head_timer = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.close()
 
 
 class Review:
@@ -98,12 +136,15 @@ class Review:
     def write(self) -> dict[str, Any]:
         return write_outputs(self.session, self.folder.path, title=self.photos.name, started_at=self.started_at)
 
-    def serve(self) -> None:
-        """Until SIGINT or SIGTERM; only in the main thread are signals caught."""
-        site = Site(self.session, self.write)
+    def serve(self, on_stop: Callable[[], None] = lambda: None) -> None:
+        """Until SIGINT or SIGTERM; only in the main thread are signals caught. `on_stop` is called when nobody can
+        answer any more, while the last answer may still be spread."""
+        site = Site(self.session, self.write, title=self.photos.name)
         app = application(site, token=self.token, hosts=self.hosts, cookie=f"laplacenet-review-{self.port}")
         config = uvicorn.Config(
             app,
+            http=ImpatientProtocol,
+            ws="none",
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -120,6 +161,7 @@ class Review:
                 asyncio.run(self._server.serve(sockets=[self.socket]))
         finally:
             site.close()
+            on_stop()
             self.session.settle(SETTLE_S)
             self.session.close()
 

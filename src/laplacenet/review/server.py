@@ -138,10 +138,11 @@ async def read_body(request: Request) -> dict[str, Any]:
 
 
 class Site:
-    """The routes over one session. `write` leaves labels, report and model in the run folder."""
+    """The routes over one session. `write` leaves labels, report and model in the run folder; `title` is what several
+    open pages are told apart by."""
 
-    def __init__(self, session: Session, write: Callable[[], dict[str, Any]]) -> None:
-        self.session, self.write = session, write
+    def __init__(self, session: Session, write: Callable[[], dict[str, Any]], *, title: str = "") -> None:
+        self.session, self.write, self.title = session, write, title
         self.thumbnails = Thumbnails(session.photos)
         self.map = views.Map(session)
         self.is_closing = False
@@ -218,7 +219,10 @@ class Site:
     # What is known
 
     async def summary(self, request: Request) -> Response:
-        return await answered(views.summary, self.session)
+        return await answered(self._summary)
+
+    def _summary(self) -> dict[str, Any]:
+        return {**views.summary(self.session), "title": self.title}
 
     async def picture_info(self, request: Request) -> Response:
         return await answered(views.picture, self.session, self._number(request.path_params["number"]))
@@ -313,24 +317,23 @@ class Site:
         """Server-sent events: the summary now and after every change, several changes at once if they come fast."""
         if self._n_streams >= MOST_STREAMS:
             return refused(503, "too many pages are open")
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=headers)
+        self._n_streams += 1  # here, not when the first line is sent: many requests may come in between
+        return EventStream(self._stream(), self._note_end_of_stream)
+
+    def _note_end_of_stream(self) -> None:
+        self._n_streams -= 1
 
     async def _stream(self) -> AsyncIterator[str]:
-        self._n_streams += 1
-        try:
-            yield "retry: 1000\n\n"
-            while not self.is_closing:
-                changed = self._changed
-                content = await run_in_threadpool(views.summary, self.session)
-                yield f"data: {json.dumps(content)}\n\n"
-                await asyncio.sleep(0.05)
-                try:
-                    await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
-                except TimeoutError:
-                    yield ": still here\n\n"
-        finally:
-            self._n_streams -= 1
+        yield "retry: 1000\n\n"
+        while not self.is_closing:
+            changed = self._changed
+            content = await run_in_threadpool(self._summary)
+            yield f"data: {json.dumps(content)}\n\n"
+            await asyncio.sleep(0.05)
+            try:
+                await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
+            except TimeoutError:
+                yield ": still here\n\n"
 
     def _number(self, number: Any) -> int:
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(self.session.photos):
@@ -339,6 +342,21 @@ class Site:
 
     async def note_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events; `on_end` is called once, however the connection ends."""
+
+    def __init__(self, content: AsyncIterator[str], on_end: Callable[[], None]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(content, media_type="text/event-stream", headers=headers)
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._on_end()
 
 
 def guarded(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -1,5 +1,6 @@
 """One review: the pictures, the journal with its state, and the live result, consistent for every tab and person."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -20,6 +21,8 @@ from laplacenet.review.state import AUDIT, FILE, LABEL, NONE, NONE_ID, History, 
 from laplacenet.runtime import InputError, stream
 
 LONGEST_NAME = 80
+JOINERS = "\u200c\u200d"
+"""Invisible, but parts of emoji and of words in Persian and Hindi."""
 RESERVED = ("none", "none of these")
 LEASE_S = 120.0
 SKIP_FOR = 20
@@ -208,7 +211,8 @@ class Session:
                 middle = (estimate.low + estimate.high) / 2
                 value = estimate.value if estimate.value is not None else middle
                 point = {"questions": state.n_questions, "audits": estimate.n_audits, "value": value}
-                self._append("estimate", "estimate", point | {"low": estimate.low, "high": estimate.high})
+                with contextlib.suppress(OSError):  # the disk is full: the curve waits, labels go on
+                    self._append("estimate", "estimate", point | {"low": estimate.low, "high": estimate.high})
         self.on_change()
 
     # Questions
@@ -244,6 +248,12 @@ class Session:
                 return question
             # the queue asks for them now, so what was answered is no longer kept from the model
             self._append("queue", "release", {"pictures": [self.photos[number].name for number in kept_back]})
+            # the rest of a grid is asked for in any case: if it went back, what is not kept back would be harder
+            others = [number for number in question["numbers"] if number not in kept_back]
+            if len(others) == 1:
+                return {"kind": "single", "via": "queue", "numbers": others}
+            if others:
+                return {**question, "numbers": others}
 
     def _audit_is_due(self) -> bool:
         vias = [lease[2] for lease in self._leases.values()]
@@ -367,8 +377,8 @@ class Session:
 
 def checked_name(name: str) -> str:
     """A class's name as it is kept: one line of a bounded length."""
-    name = " ".join(name.split())
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+    name = " ".join(name.split()).strip(JOINERS)
+    if not name or len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
         raise InputError(f"a class's name has 1 to {LONGEST_NAME} printable characters")
     if folded(name) in RESERVED:
         raise InputError(f"{name!r} means that a picture belongs to no class; choose another name, or press 0")

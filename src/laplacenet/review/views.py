@@ -1,6 +1,7 @@
 """What the page shows: all of it computed from a session, as plain JSON."""
 
 import functools
+import string
 import threading
 from typing import Any
 
@@ -16,10 +17,11 @@ from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns,
 from laplacenet.review.live import Result
 from laplacenet.review.propagation import Embedded
 from laplacenet.review.session import Session
-from laplacenet.review.state import NONE_ID, State
+from laplacenet.review.state import NONE_ID, State, folded
 from laplacenet.runtime import InputError
 
 N_SHOWN = 60
+N_KEYS = 9
 MOST_TILES = 200
 N_SAMPLED = 2000
 NOTHING_COUNTED = {"given": 0, "found": 0}
@@ -38,11 +40,12 @@ def summary(session: Session) -> dict[str, Any]:
     counts = label_counts(known, result, session.state)
     with session.lock:
         state = session.state
+        keys = class_keys(state)
         content = {
             "n": state.n,
             "questions": state.n_questions,
             "classes": [
-                {"class": label, "name": name, "key": label + 1, **counts.get(label, NOTHING_COUNTED)}
+                {"class": label, "name": name, "key": keys.get(label), **counts.get(label, NOTHING_COUNTED)}
                 for label, name in sorted(state.classes.items())
             ],
             "curve": state.curve[-200:],
@@ -66,6 +69,26 @@ def summary(session: Session) -> dict[str, Any]:
         "unreadable": int((~embedding.is_readable).sum()),
         "notes": session.journal.notes,
     }
+
+
+def class_keys(state: State) -> dict[int, int]:
+    """The key, 1 to 9, of each class that has one: the first free one by the order in which classes were made.
+
+    A class that is called by a digit has that digit's key or none: who sees a 7 presses 7. Classes that are gone keep
+    theirs, so that no key ever moves.
+    """
+    first_names: dict[int, str] = {}
+    for name, label in [*state.known_names.items(), *((folded(name), label) for label, name in state.classes.items())]:
+        first_names.setdefault(label, name)
+    keys: dict[int, int] = {}
+    free = list(range(1, N_KEYS + 1))
+    for label, name in sorted(first_names.items()):
+        is_digit = len(name) == 1 and name in string.digits
+        choices = [key for key in free if str(key) == name] if is_digit else free
+        if choices:
+            keys[label] = choices[0]
+            free.remove(choices[0])
+    return keys
 
 
 def label_counts(known: Known, result: Result | None, state: State) -> dict[int, dict[str, int]]:
@@ -159,7 +182,7 @@ def suspects(session: Session, result: Result | None) -> list[int]:
 @functools.lru_cache(maxsize=1)
 def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
     """What the most similar pictures say of each one."""
-    votes = result.embedded.W_normalized @ result.scores
+    votes = result.embedded.land.graph.W_normalized @ result.scores
     return votes / votes.sum(1, keepdim=True).clamp(min=1e-12)
 
 

@@ -1,6 +1,7 @@
 """Where the arithmetic happens, and in which precision."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -50,6 +51,19 @@ def _own_gpu(name: str, launch: Launch) -> torch.device:
     return device
 
 
+def wake_up(device: torch.device) -> None:
+    """Let a GPU begin in a thread: its context and its libraries take a second in which other things can be done."""
+
+    def begin() -> None:
+        with contextlib.suppress(RuntimeError):  # whoever uses the device next is told
+            x = torch.zeros(1, 8, 8, 8, device=device, dtype=compute_dtype(device))
+            torch.nn.functional.conv2d(x, x.new_zeros(8, 8, 3, 3))
+            x[0, 0] @ x[0, 0]
+
+    if device.type == "cuda":
+        threading.Thread(target=begin, name="wake-up", daemon=True).start()
+
+
 def compute_dtype(device: torch.device) -> torch.dtype:
     """What products are computed in: bf16 on a GPU that has it, fp32 on older ones and on a CPU."""
     has_bf16 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= FIRST_WITH_BF16
@@ -61,3 +75,14 @@ def mixed_precision(device: torch.device) -> Iterator[None]:
     """bf16 products over fp32 master weights where the device has bf16; plain fp32 elsewhere."""
     with torch.autocast(device_type=device.type, dtype=torch.bfloat16, enabled=compute_dtype(device) is torch.bfloat16):
         yield
+
+
+@contextlib.contextmanager
+def convolution_trials(is_on: bool) -> Iterator[None]:
+    """Whether cuDNN tries its algorithms on the first batch of every shape; what was asked for before is put back."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = is_on
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +20,16 @@ CHECKSUM = "checksum"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`; whoever looks sees the old file or the new one, never a part.
+    """Replace `path` by `content`; whoever looks sees the old file or the new one, never a part."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(content)
+
+    write_whole_by(path, write)
+
+
+def write_whole_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """As `write_whole`, for content that is made piece by piece.
 
     What a crash left under the temporary name goes first, and is not written through where it is a link.
     """
@@ -27,7 +37,7 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary.unlink(missing_ok=True)
     try:
         with temporary.open("xb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

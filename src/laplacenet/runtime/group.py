@@ -15,6 +15,7 @@ from torch import Tensor
 
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError
 from laplacenet.runtime.launch import read_launch
+from laplacenet.runtime.peers import LOST, PeerWatch, watch_peers
 
 Result = TypeVar("Result")
 
@@ -117,6 +118,7 @@ class Share(NamedTuple):
 ALONE = Group()
 _current = ALONE
 _share: Share | None = None
+_watch: PeerWatch | None = None
 
 
 def current_share() -> Share | None:
@@ -145,10 +147,12 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
     refuses processes that share a GPU; gloo does not, but what it sends cannot be captured.
     """
     global _current  # noqa: PLW0603 - a process belongs to one group
+    global _watch  # noqa: PLW0603 - one watch for the group
     launch = read_launch()
-    if launch.size > 1 or reduces_alone:
+    if (launch.size > 1 or reduces_alone) and not _current.reduces:
         with lost_processes():
             dist.init_process_group(backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"))
+            _watch = watch_peers(launch) if launch.size > 1 else None
         _current = Group(dist.get_rank(), dist.get_world_size(), reduces=True)
     return _current
 
@@ -157,6 +161,8 @@ def end_group() -> None:
     global _current  # noqa: PLW0603 - a process belongs to one group
     if _current.reduces:
         _current = ALONE
+        if _watch is not None:
+            _watch.stop()
         dist.destroy_process_group()
 
 
@@ -178,7 +184,7 @@ def lost_processes() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ConnectionError) as error:
-        raise LostProcessError("another process of this run has ended or no longer answers") from error
+        raise LostProcessError(LOST) from error
 
 
 def _portable(error: Exception | None) -> Exception | None:

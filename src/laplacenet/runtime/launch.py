@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+PROGRAM = "laplacenet"
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
@@ -30,3 +31,12 @@ def read_launch() -> Launch:
     except (KeyError, ValueError):
         return Launch()
     return Launch(rank, size, local_rank, n_restarts) if is_complete and size > 1 else Launch(n_restarts=n_restarts)
+
+
+def program() -> str:
+    """What a command begins with that goes on: the program, or as many processes of it as there are now."""
+    launch = read_launch()
+    is_one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(launch.size)
+    if launch.size == 1 or not is_one_machine:
+        return PROGRAM
+    return f"torchrun --standalone --nproc-per-node {launch.size} -m {PROGRAM}"

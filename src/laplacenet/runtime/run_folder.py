@@ -45,7 +45,7 @@ ENTRIES = "entries of answers.jsonl"
 """In the provenance of labels: how far the answers were read."""
 RUN_FILES = (
     *("provenance.json", "epochs.jsonl", "final.json", "curves.png", "skipped.csv", "model.json", "model.safetensors"),
-    *("labels.csv", "labeling.json", "labeling.safetensors", "gallery.safetensors", "report.html"),
+    *("profile.json", "labels.csv", "labeling.json", "labeling.safetensors", "gallery.safetensors", "report.html"),
     *EXPORTS,
     EXPERIMENT,  # deleted last: a crash leaves a run that can be overwritten again
 )

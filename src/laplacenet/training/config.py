@@ -7,7 +7,7 @@ from laplacenet.runtime import InputError
 MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6}
 LARGEST_RATE = 3e38  # beyond, single precision has no number for it
 OPTIMIZERS = ("sgd", "adamw")
-SCHEDULES = ("cosine", "cosine-7/16", "rise-and-fall", "two-drops", "linear", "constant")
+SCHEDULES = ("cosine", "cosine-7/16", "rise-and-fall", "two-drops", "late-linear", "linear", "constant")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class TrainConfig:
     learning rate changes: `cosine` falls along half a cosine to zero just behind the last step, `linear` in a straight
     line, `constant` not at all. `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of
     temporal ensembling and Mean Teacher, which rises in the first 80 of 300 epochs and falls in the last 50;
-    `two-drops` PL-Mixup's, a tenth after 250 of 400 epochs and a hundredth after 350.
+    `two-drops` PL-Mixup's, a tenth after 250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls
+    in a straight line in the last 40 of 120 epochs.
     """
 
     steps: int = 250_000

@@ -3,7 +3,6 @@
 Training never sees a test label: it yields, and the caller evaluates, records and saves.
 """
 
-import contextlib
 import math
 import time
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from torch import Tensor, nn
 
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import Group, Monitor, NullMonitor
+from laplacenet.runtime.device import convolution_trials
+from laplacenet.runtime.timeline import EPOCH, STEPS, mark
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
@@ -84,7 +85,7 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
 
     Where numbers are no longer finite the run ends with `DivergedError` in place of the epoch.
     """
-    with convolutions_chosen_by_trial(run.execution.device):
+    with convolution_trials(run.execution.device.type == "cuda"):
         yield from _epochs(run, start or Position(), monitor or NullMonitor())
 
 
@@ -94,17 +95,22 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
     restore(stepper, position)
     group, inference, started_at = stepper.group, run.inference, time.perf_counter()
     group.broadcast([*learner.parameters(), *learner.buffers(), *stepper.optimizer_state().values()])
+    mark("moving to the device")
     while position.step < run.method.steps and not group.agree(monitor.should_stop):
+        mark(EPOCH)
         labeling_at = time.perf_counter()
         plan = position.plan or run.method.plan_epoch(
             position.epoch, position.step, learner=learner, inputs=stepper.supply.inputs
         )
         plan = plan_of_first(plan, group)
         label_s = time.perf_counter() - labeling_at
+        mark("other labeling")
         step = take_steps(stepper, plan, position.step, Pause(monitor, run.execution.checkpoint_every_s))
-        n_steps = step - position.step
+        n_steps, is_complete = step - position.step, step == plan.end_step
+        if is_complete:
+            stepper.draw_ahead(run.method.expected_after(plan))
         loss = mean_loss(stepper, n_steps, first_step=position.step)
-        is_complete = step == plan.end_step
+        mark(STEPS)
         position = Position(
             step=step,
             epoch=plan.index + is_complete,
@@ -155,17 +161,6 @@ class Pause:
         self.is_over = time.perf_counter() >= self.ends_at
 
 
-@contextlib.contextmanager
-def convolutions_chosen_by_trial(device: torch.device) -> Iterator[None]:
-    """cuDNN tries its algorithms on the first batches; what others of this process asked for is put back."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = before or device.type == "cuda"
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
-
-
 def prepare(learner: Learner, execution: Execution) -> Learner:
     """The learner on its device, in training mode; on a GPU channels last."""
     if execution.device.type == "cuda":
@@ -195,7 +190,7 @@ def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -
     while step < plan.end_step and not is_over():
         block_start = step - (step - plan.first_step) % BLOCK_STEPS
         n_steps = min(BLOCK_STEPS, plan.end_step - block_start)
-        block = stepper.method.draw(plan, block_start, n_steps).steps(step - block_start)
+        block = stepper.draw(plan, block_start, n_steps).steps(step - block_start)
         for _ in stepper.run(block):
             step += 1
             monitor.advance(1)
@@ -209,6 +204,7 @@ def mean_loss(stepper: Stepper, n_steps: int, *, first_step: int) -> float:
 
     A CPU stops at the step; a GPU, which is not waited for within an epoch, says between which steps.
     """
+    stepper.wait()
     loss = float(stepper.loss_sum) / max(1, n_steps)
     stepper.loss_sum.zero_()
     if not math.isfinite(loss):

@@ -40,6 +40,12 @@ class EpochPlan:
     def end_step(self) -> int:
         return self.first_step + self.n_steps
 
+    def draws_like(self, other: "EpochPlan") -> bool:
+        """Whether the same is drawn for both: the same steps of the same epoch from the same rows in the same order."""
+        drawn = (self.index, self.phase, self.first_step, self.n_steps)
+        is_same = drawn == (other.index, other.phase, other.first_step, other.n_steps)
+        return is_same and torch.equal(self.order, other.order)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -130,7 +136,14 @@ class Method(Protocol):
         ...
 
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
-        """Everything random in these steps of the epoch: a pure function of the seed and the steps."""
+        """Everything random in these steps of the epoch: a pure function of the seed, the steps and the order."""
+        ...
+
+    def expected_after(self, plan: EpochPlan) -> EpochPlan | None:
+        """The next epoch as far as it can be foreseen, to draw its first block early; None where it cannot be.
+
+        Only what is drawn need be right, and only mostly: a block that does not fit is drawn again.
+        """
         ...
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]: ...

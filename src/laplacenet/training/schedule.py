@@ -21,6 +21,8 @@ def learning_rates(config: TrainConfig, first_step: int, n_steps: int) -> Float3
             rates = config.lr * sigmoid_ramp_up(first_step, n_steps, RISE * config.steps) * fall
         case "two-drops":
             rates = config.lr * 0.1 ** ((steps >= 5 / 8 * config.steps).astype(int) + (steps >= 7 / 8 * config.steps))
+        case "late-linear":
+            rates = config.lr * np.minimum(1.0, 3 * (1 - steps / config.steps))
         case "cosine":
             rates = config.lr * 0.5 * (1 + np.cos(math.pi * steps / config.lr_zero_at_step))
         case "linear":

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from laplacenet.runtime import Group, Monitor, RunFolder, current_group
+from laplacenet.runtime.device import convolution_trials
+from laplacenet.runtime.timeline import JUDGING, SAVING, mark
 from laplacenet.training.checkpoint import checkpoint_records, load_checkpoint, save_checkpoint
 from laplacenet.training.guards import evenly_spread, require_finite
 from laplacenet.training.loop import Epoch, Position, Run, train
@@ -72,6 +74,7 @@ class Session(Generic[Record]):
                 step_s = (epoch_s - epoch.label_s - compiled_s) / epoch.n_steps
                 elapsed_s = elapsed_before_s + time.perf_counter() - started_at
                 record = group.by_first(partial(self._record, epoch, Times(step_s, compiled_s, elapsed_s)))
+            mark(JUDGING)
             if group.agree(time.perf_counter() - saved_at >= self.run.execution.checkpoint_every_s):
                 self.save(position)
                 saved, saved_at = position, time.perf_counter()
@@ -92,9 +95,11 @@ class Session(Generic[Record]):
     def save(self, position: Position) -> None:
         """A checkpoint, unless outputs are no longer finite: then the one before stays the last good one."""
         self.group.by_first(partial(self._save, position))
+        mark(SAVING)
 
     def _save(self, position: Position) -> None:
-        outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
+        with convolution_trials(False):  # a batch of another size than all others: trials would take longer than it
+            outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
         require_finite(outputs, what="outputs", step=position.step)
         lines = self.folder.epoch_lines()
         save_checkpoint(self.checkpoint, self.run.learner, position, identity=self.identity, records=lines)

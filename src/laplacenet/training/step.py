@@ -15,8 +15,11 @@ from torch import Tensor, nn
 
 from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.group import Share, sharing
+from laplacenet.runtime.kernels import rehearsing
+from laplacenet.runtime.timeline import CAPTURING, LOADING, STEPS, mark
 from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, require_shared
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
+from laplacenet.training.pending_steps import PendingSteps, mark_now
 from laplacenet.training.supply import Supply, supply_for
 
 BLOCK_STEPS = 64  # steps drawn ahead at once
@@ -25,9 +28,10 @@ WARM_UP_STEPS = 3  # before a capture: compilation and the choice of convolution
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how steps run, and how often a run is saved; nothing here changes what it learns.
+    """Where and how steps run, and how often a run is saved and judged; nothing here changes what it learns.
 
-    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. The rest concerns GPUs only:
+    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. Whoever judges epochs by a test
+    set does so after every `judge_every`-th and after the last. The rest concerns GPUs only:
     `capture` replays a step as one graph, and `compile` hands the loss to torch's compiler, which takes 25 s and saves
     a fiftieth of a step. `resident_bytes` limits the data held on the device (by default half of its free memory);
     what is larger is streamed.
@@ -38,6 +42,7 @@ class Execution:
     capture: bool = True
     resident_bytes: int | None = None
     checkpoint_every_s: float = 60.0
+    judge_every: int = 1
 
     @property
     def compiles(self) -> bool:
@@ -67,8 +72,23 @@ class Stepper:
         if self.group.reduces and execution.compiles:
             raise InputError("--compile works in a single process only; leave it out")
         self._share: Share | None = None
-        self._captures = execution.captures
+        self._captures, self._compiles = execution.captures, execution.compiles
         self._captured: dict[Any, CapturedStep] = {}
+        self._pending = PendingSteps()
+        self._ahead: tuple[EpochPlan, Block] | None = None
+
+    def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
+        """The block as the method draws it; what was drawn ahead for the same steps and rows is not drawn again."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and first_step == plan.first_step and plan.draws_like(ahead[0]):
+            return ahead[1]
+        return self.method.draw(plan, first_step, n_steps)
+
+    def draw_ahead(self, plan: EpochPlan | None) -> None:
+        """The first block of the epoch to come, if this is its plan, while the device is busy with the last steps."""
+        if plan is not None:
+            block = self.method.draw(plan, plan.first_step, min(BLOCK_STEPS, plan.n_steps))
+            self._ahead = plan, block if self.is_on_host else block.map(Tensor.pin_memory)
 
     def begin(self, plan: EpochPlan) -> None:
         """Put the epoch's tables where steps find them: into the same memory as before, which captured steps read."""
@@ -104,9 +124,11 @@ class Stepper:
 
     def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
         here, slots = block.to(self.device), slots.to(self.device)
+        mark(LOADING)
         for i in range(len(block)):
             self._take(here, slots, torch.tensor([i], device=self.device))
             yield
+        mark(STEPS)
 
     def _replay(self, block: Block, slots: Tensor) -> Iterator[None]:
         key = (self._phase, block.shape, tuple(self._tables))
@@ -114,9 +136,18 @@ class Stepper:
         if captured is None:
             captured = self._captured[key] = self._capture(block, slots)
         captured.load(block, slots)
+        mark(LOADING)
         for _ in range(len(block)):
             captured.replay()
+            if self.group.reduces:
+                self._pending.add(mark_now())
             yield
+        mark(STEPS)
+        self._pending.wait(at_most=BLOCK_STEPS)  # the device always has work: a block is ahead of the host
+
+    def wait(self) -> None:
+        """For the steps under way; where other processes have a part in them, no longer than the deadline."""
+        self._pending.wait()
 
     @property
     def is_on_host(self) -> bool:
@@ -150,13 +181,16 @@ class Stepper:
         self.loss_sum += loss.detach()
 
     def _sum_gradients(self, loss: Tensor) -> Tensor:
-        """Every process's gradients and loss become the sums of all, in one message."""
-        gradients = [parameter.grad for parameter in self.learner.parameters() if parameter.grad is not None]
-        parts = [loss.detach(), *gradients]
-        flat = self.group.sum_(torch.cat([part.flatten() for part in parts]))
-        sums = torch.split(flat, [part.numel() for part in parts])
-        torch._foreach_copy_(gradients, [x.view(g.shape) for x, g in zip(sums[1:], gradients, strict=True)])
-        return sums[0].view(())
+        """Every process's gradients and loss become the sums of all, in one message, whose parts they then are.
+
+        Gradients are laid side by side as they lie in memory, channels last or not: no other copy is made of them.
+        """
+        gradients = {p: without_gaps(p.grad) for p in self.learner.parameters() if p.grad is not None}
+        parts = [*map(in_memory_order, gradients.values()), loss.detach().view(1)]
+        sums = torch.split(self.group.sum_(torch.cat(parts)), [len(part) for part in parts])
+        for (parameter, gradient), total in zip(gradients.items(), sums[:-1], strict=True):
+            parameter.grad = total.as_strided(gradient.shape, gradient.stride())
+        return sums[-1].view(())
 
     def _precise_loss(
         self, views: Tensor, rows: Tensor, n_labeled: int, tables: Mapping[str, Tensor], draws: Mapping[str, Tensor]
@@ -171,13 +205,27 @@ class Stepper:
         before = [tensor.detach().clone() for tensor in state]
         # beside NCCL's watchdog thread, which asks the device for events, only this thread's calls may break a capture
         mode = "thread_local" if self.group.reduces else "global"
-        captured = CapturedStep(block, slots, self.device, take=self._take, error_mode=mode)
+        captured = CapturedStep(
+            block, slots, self.device, take=self._take, error_mode=mode, rehearses=not self._compiles
+        )
         with torch.no_grad():
             for tensor, value in zip(state, before, strict=True):
                 tensor.copy_(value)
         torch.cuda.synchronize(self.device)
         self.compile_s += time.perf_counter() - started_at
+        mark(CAPTURING)
         return captured
+
+
+def without_gaps(x: Tensor) -> Tensor:
+    """The tensor itself where it fills its memory, channels last or not; torch lays out gradients as parameters are."""
+    is_dense = x.is_contiguous() or (x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last))
+    return x if is_dense else x.contiguous()
+
+
+def in_memory_order(x: Tensor) -> Tensor:
+    """A tensor without gaps as the row of numbers that it is in memory."""
+    return x.detach().as_strided((x.numel(),), (1,))
 
 
 class CapturedStep:
@@ -191,6 +239,7 @@ class CapturedStep:
         *,
         take: Callable[[Block, Tensor, Tensor], None],
         error_mode: str = "global",
+        rehearses: bool = True,
     ) -> None:
         def room(tensor: Tensor) -> Tensor:
             return torch.zeros((BLOCK_STEPS, *tensor.shape[1:]), dtype=tensor.dtype, device=device)
@@ -201,6 +250,9 @@ class CapturedStep:
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
+            if rehearses:
+                with rehearsing(side):
+                    take(self.block, self.slots, self.counter)
             for _ in range(WARM_UP_STEPS):
                 take(self.block, self.slots, self.counter)
         torch.cuda.current_stream(device).wait_stream(side)

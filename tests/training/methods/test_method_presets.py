@@ -11,10 +11,10 @@ from laplacenet.experiments.compare import Comparison
 from laplacenet.experiments.experiment import with_method
 from laplacenet.experiments.paper.recipes import find_recipe
 from laplacenet.experiments.paper.reproduce import Places, plan_run
-from laplacenet.experiments.presets import cifar10, with_method_preset
+from laplacenet.experiments.presets import cifar10, cifar100, with_method_preset
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS
-from laplacenet.training.methods.presets import METHOD_PRESETS, PRESETS, method_preset
+from laplacenet.training.methods.presets import METHOD_PRESETS, PRESETS, method_preset, on_cifar100
 
 PAIRS = [(method, preset) for method, presets in PRESETS.items() for preset in presets if method in METHODS]
 
@@ -76,3 +76,20 @@ def test_reproduce_takes_a_methods_preset_and_keeps_the_schedule(preset: str) ->
     run = plan_run(cell, 0, Places(), base_steps=1000, preset=preset)
     assert run.key.overrides == (f"preset={preset}",)
     assert run.experiment.train.steps == 1000
+
+
+def test_weights_and_thresholds_follow_the_number_of_classes_under_both_presets() -> None:
+    for preset in METHOD_PRESETS:
+        assert method_preset("mixmatch", preset, data="cifar100")["method.unlabeled_weight"] == 150
+        assert method_preset("dual-student", preset, data="cifar100")["method.threshold"] == 0.4
+    assert "train.lr" not in on_cifar100("dual-student", "equal")
+    assert on_cifar100("supervised", "original") == {}
+    laid = with_method_preset(with_method(cifar100(), "mixmatch"), "equal")
+    assert (laid.method.unlabeled_weight, laid.train.optimizer) == (150, "sgd")  # type: ignore[attr-defined]
+
+
+def test_settings_are_those_of_the_authors_scripts() -> None:
+    """CuriousAI/mean-teacher adds noise of 0.15 on CIFAR; google-research/uda trains for 500 000 steps."""
+    assert method_preset("mean-teacher", "original")["method.noise"] == 0.15
+    assert method_preset("uda", "original")["train.steps"] == 500_000
+    assert method_preset("vat", "original")["train.schedule"] == "late-linear"

@@ -14,6 +14,7 @@ from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.published import TABLE_9
 from laplacenet.experiments.paper.recipes import Cell, find_recipe
 from laplacenet.models import build_model
+from laplacenet.runtime.timeline import summary, timeline
 from laplacenet.training import Execution, ImageViews, LaplaceNetConfig, Problem, Run, method_class, train
 from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 
@@ -30,7 +31,8 @@ def measure_epochs(variant: Cell, settings: BenchSettings, execution: Execution)
     """Training itself, from the graph's first labels on; the first epoch compiles and warms up and is not counted."""
     torch.compiler.reset()
     in_one_piece = dataclasses.replace(execution, checkpoint_every_s=math.inf)
-    epochs = list(train(_training(variant.experiment, settings, in_one_piece)))
+    with timeline() as line:
+        epochs = list(train(_training(variant.experiment, settings, in_one_piece)))
     ends = [epoch.elapsed_s for epoch in epochs]
     return EpochRow(
         variant=variant.row,
@@ -41,6 +43,7 @@ def measure_epochs(variant: Cell, settings: BenchSettings, execution: Execution)
         label_s=statistics.median(epoch.label_s for epoch in epochs[1:]),
         published_ratio=_published_ratio(variant),
         n_repeats=settings.epoch_repeats,
+        parts=summary(line.spans())["epoch"],
     )
 
 

@@ -12,8 +12,8 @@ from laplacenet.experiments.benchmark.plain_fixmatch import plain_steps
 from laplacenet.experiments.benchmark.rows import LoopRow, MethodRow
 from laplacenet.experiments.benchmark.settings import BenchSettings
 from laplacenet.experiments.benchmark.synthetic import random_images
+from laplacenet.runtime.device import convolution_trials
 from laplacenet.training import Execution
-from laplacenet.training.loop import convolutions_chosen_by_trial
 
 PLAIN_WARM_UP = 5
 
@@ -22,7 +22,7 @@ def measure_method(case: MethodCase, settings: BenchSettings, execution: Executi
     """Rounds of the method's steps and of its bare passes in turns, so that whatever the machine does meets both."""
     torch.compiler.reset()
     device, n_steps = execution.device, settings.method_steps
-    with convolutions_chosen_by_trial(device):
+    with convolution_trials(device.type == "cuda"):
         ours = MethodSteps(case, settings.method_images, execution)
         intervals_ms(ours.round(n_steps), device)
         peak = peak_bytes(device)  # before the bare passes' own memory
@@ -79,7 +79,7 @@ def measure_loop(case: MethodCase, settings: BenchSettings, execution: Execution
     n_plain = settings.loop_steps
     plain_s = time_work(lambda: [*islice(steps, n_plain)], device)[1]
     steps.close()
-    with convolutions_chosen_by_trial(device):
+    with convolution_trials(device.type == "cuda"):
         ours = MethodSteps(case, settings.method_images, execution)
         intervals_ms(ours.round(settings.method_steps), device)
         whole_ms = ours.whole_ms(settings.loop_rounds, settings.method_steps)

@@ -1,6 +1,6 @@
 """What is measured: one row a measurement, with how often it was repeated."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,8 @@ class PropagationRow:
 class EpochRow:
     """An epoch of one of Table IX's variants: its labels (`label_s`) and its `n_steps` steps, medians of `n_repeats`.
 
-    `published_ratio` is that of the paper's hours to its baseline's, for equally many steps.
+    `published_ratio` is that of the paper's hours to its baseline's, for equally many steps. `parts` are the seconds of
+    an epoch by name, on the device's own clock; older records do not have them.
     """
 
     variant: str
@@ -156,6 +157,7 @@ class EpochRow:
     label_s: float
     published_ratio: float
     n_repeats: int
+    parts: dict[str, float] = field(default_factory=dict)
 
     @property
     def step_ms(self) -> float:

@@ -23,7 +23,7 @@ from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate
 from laplacenet.labeling.settings import ESTIMATED, PRETRAINED, LabelingSettings
-from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, PASSES_PER_STAGE, VOTE, StagePlan, kind_of, number_of
+from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, PASSES_PER_STAGE, StagePlan, kind_of, number_of
 from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
 from laplacenet.training import TrainConfig
 
@@ -98,20 +98,22 @@ class StagesBeside(PictureStages):
 
     def epochs_while(self, is_wanted: Callable[[], str]) -> Iterator[StageEpoch]:
         """`is_wanted` is asked when the folds are done: whether, and for what, a network with all labels is needed."""
-        names = [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)]
+        names = self.names_left()
         for place, name in enumerate(names):
             if name == FINAL and is_wanted() == FROZEN:
                 return
             yield from self._epochs_of(name, 1 / (len(names) - place), n_stages=len(names) - place)
-            if self.is_out_of_time or self.context.monitor.should_stop:
+            if self.is_over():
                 return
-        while is_wanted() == TRAINED and len(self.votes) < MOST_VOTES and self._has_time_for_a_vote():
-            yield from self._epochs_of(f"{VOTE}-{len(self.votes) + 1}", 1.0)
-            if self.is_out_of_time or self.context.monitor.should_stop:
+        while is_wanted() == TRAINED and self.group.by_first(self._has_time_for_a_vote):
+            yield from self._epochs_of(self.next_vote(), 1.0)
+            if self.is_over():
                 return
 
     def _has_time_for_a_vote(self) -> bool:
-        return self.ends_at is not None and self.ends_at - time.monotonic() > self.vote_s
+        if len(self.votes) >= MOST_VOTES or self.ends_at is None:
+            return False
+        return self.ends_at - time.monotonic() > self.vote_s
 
     def found(self, name: str) -> LabelPass | None:
         return finished_pass(self.context, name)

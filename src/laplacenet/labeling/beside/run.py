@@ -44,7 +44,7 @@ from laplacenet.labeling.stage_plan import (
 from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
 from laplacenet.models import Inference, Network, save_model
 from laplacenet.models.features import FeatureNetwork
-from laplacenet.runtime import RunFolder
+from laplacenet.runtime import RunFolder, current_group
 from laplacenet.runtime.settings import to_json
 
 
@@ -70,8 +70,9 @@ class BesideRun:
         numbers = [settings.threads] if settings.threads else threads_to_try(context)
         threads, step_s, pass_s = measure_threads(context, numbers)
         plan = FoldPlan(context, folds)
+        group = current_group()
         steps = plan.steps_within(trains_until - time.monotonic(), step_s=step_s, pass_s=pass_s)
-        train = plan.begun_config or replace(settings.train, steps=max(1, steps))
+        train = group.by_first(lambda: plan.begun_config or replace(settings.train, steps=max(1, steps)))
         self.is_worthwhile = train.steps >= FEWEST_STEPS
         self.context = with_settings(context, replace(settings, threads=threads, train=train))
         self.stages = StagesBeside(self.context, step_s=None, ends_at=trains_until, plan=FoldPlan(self.context, folds))
@@ -86,8 +87,9 @@ class BesideRun:
         The graph among them is that of the frozen features; training has its own by the number of rows.
         """
         settings = replace(self.context.job.settings, graph=self.frozen.job.settings.graph)
-        self.context.folder.write_experiment(to_json(settings))
-        yield from self.stages.epochs_while(self.winner)
+        group = current_group()
+        group.by_first(lambda: self.context.folder.write_experiment(to_json(settings)))
+        yield from self.stages.epochs_while(lambda: group.by_first(self.winner))
 
     @property
     def candidates(self) -> list[Candidate] | None:

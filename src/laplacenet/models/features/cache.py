@@ -8,7 +8,7 @@ after the SHA-256 of its content, so that one that a crash or the disk has damag
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,15 +55,23 @@ class VectorCache:
 
     def find(self, keys: Sequence[bytes | None]) -> dict[int, Float32[Tensor, " d"]]:
         """The vector of each position whose picture is known."""
-        positions: dict[bytes, list[int]] = {}
+        return {
+            position: vector
+            for positions, vectors in self.tables(keys)
+            for position, vector in zip(positions, vectors, strict=True)
+        }
+
+    def tables(self, keys: Sequence[bytes | None]) -> Iterator[tuple[list[int], Float32[Tensor, "m d"]]]:
+        """The same in pieces, a file at a time: positions and their vectors."""
+        places: dict[bytes, list[int]] = {}
         for position, key in enumerate(keys):
             if key is not None:
-                positions.setdefault(key, []).append(position)
-        found: dict[int, Tensor] = {}
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")) if positions else []:
-            for key, vector in self._read(path):
-                found |= dict.fromkeys(positions.get(key, []), vector)
-        return found
+                places.setdefault(key, []).append(position)
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")) if places else []:
+            known, vectors = self._read(path)
+            found = [(position, row) for row, key in enumerate(known) for position in places.get(key, [])]
+            if found:
+                yield [position for position, _ in found], vectors[[row for _, row in found]]
 
     def add(self, keys: Sequence[bytes], vectors: Float32[Tensor, "n d"]) -> None:
         table = torch.from_numpy(np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES).copy())
@@ -71,15 +79,17 @@ class VectorCache:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / f"{hashlib.sha256(content).hexdigest()}{SUFFIX}", content)
 
-    def _read(self, path: Path) -> list[tuple[bytes, Float32[Tensor, " d"]]]:
+    def _read(self, path: Path) -> tuple[list[bytes], Float32[Tensor, "m d"]]:
+        """The keys and vectors of a file; none where it is damaged."""
+        nothing: tuple[list[bytes], Tensor] = [], torch.empty(0, self.n_features)
         try:
             content = read_whole(path)
             if hashlib.sha256(content).hexdigest() != path.stem:
-                return []
+                return nothing
             tensors = load_tensors(content)
             keys, vectors = tensors["keys"].numpy(), tensors["vectors"]
         except (InputError, SafetensorError, KeyError):
-            return []
+            return nothing
         if vectors.shape != (len(keys), self.n_features):
-            return []
-        return [(key.tobytes(), vector) for key, vector in zip(keys, vectors, strict=True)]
+            return nothing
+        return [key.tobytes() for key in keys], vectors

@@ -23,6 +23,7 @@ from laplacenet.data.decoding import decode
 from laplacenet.data.files import reason_of
 from laplacenet.models.features.cache import VectorCache, picture_key
 from laplacenet.models.features.network import FeatureNetwork
+from laplacenet.models.features.vector_rows import VectorRows
 from laplacenet.runtime import InputError, Monitor, NullMonitor
 
 BYTES_AHEAD = 1 << 28
@@ -71,22 +72,19 @@ def embed_pictures(
     monitor = monitor or NullMonitor()
     keys = [picture_key(path) for path in paths] if cache is not None else [None] * len(paths)
     store = None if cache is None else VectorCache(cache, features)
-    rows = {} if store is None else store.find(keys)
-    n_cached, failures = len(rows), dict[int, str]()
+    rows = VectorRows(len(paths), features.n_features, folder=cache)
+    for positions, vectors in [] if store is None else store.tables(keys):
+        rows.put(positions, vectors)
+    n_cached, failures = int(rows.is_known.sum()), dict[int, str]()
     monitor.advance(n_cached)
-    missing = [position for position in range(len(paths)) if position not in rows]
-    # one array for all: rows that are held one by one would have to be copied together at the end
-    vectors, is_known = torch.empty(len(paths), features.n_features), torch.zeros(len(paths), dtype=torch.bool)
-    for position in list(rows):
-        vectors[position] = rows.pop(position)
-        is_known[position] = True
-    unsaved: list[int] = []
+    missing = (~rows.is_known).nonzero().flatten().tolist()
+    unsaved: list[tuple[int, Tensor]] = []
     is_over = threading.Event()
 
     def save() -> None:
-        known = [(key, position) for position in unsaved if (key := keys[position]) is not None]
+        known = [(key, row) for position, row in unsaved if (key := keys[position]) is not None]
         if store is not None and known:
-            store.add([key for key, _ in known], vectors[[position for _, position in known]])
+            store.add([key for key, _ in known], torch.stack([row for _, row in known]))
         unsaved.clear()
 
     try:
@@ -96,9 +94,9 @@ def embed_pictures(
             for batch in batches:
                 failures |= batch.failures
                 if batch.vectors is not None:
-                    vectors[batch.positions] = batch.vectors.float().cpu()
-                    is_known[batch.positions] = True
-                    unsaved += batch.positions
+                    found = batch.vectors.float().cpu()
+                    rows.put(batch.positions, found)
+                    unsaved += zip(batch.positions, found, strict=True)
                 monitor.advance(len(batch.positions) + len(batch.failures))
                 if len(unsaved) >= PICTURES_PER_SAVE:
                     save()
@@ -106,8 +104,8 @@ def embed_pictures(
                     raise KeyboardInterrupt
     finally:
         save()
-    kept = tuple(is_known.nonzero().flatten().tolist())
-    return Embeddings(vectors if len(kept) == len(paths) else vectors[is_known], kept, failures, n_cached)
+    kept = tuple(rows.is_known.nonzero().flatten().tolist())
+    return Embeddings(rows.known(), kept, failures, n_cached)
 
 
 def from_files(paths: Sequence[Path], is_over: threading.Event) -> Decoder:

@@ -14,7 +14,7 @@ from laplacenet.data.prepared import find_prepared
 from laplacenet.data.walking import FolderParts, find_pictures, nothing_found, parted
 from laplacenet.models.features.embedding import Decoder, embed_pictures
 from laplacenet.models.features.network import FeatureNetwork
-from laplacenet.runtime import InputError, Monitor, current_group
+from laplacenet.runtime import InputError, Monitor, NullMonitor, TimeLimitError, current_group
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,36 @@ def embed_share(parts: FolderParts, features: FeatureNetwork, reading: FolderRea
     group = current_group()
     if not group.reduces:
         return
+    late: TimeLimitError | None = None
     if reading.cache is None:
         raise InputError("--no-cache: several processes exchange vectors through the cache; leave it out")
     own = range(group.rank, len(parts.train), group.size)
-    monitor.advance(len(parts.train) - len(own))
     decode_file = prepared_decoder(parts, features.pixels)
-    embed_pictures(
-        [parts.train[position].path for position in own],
-        features,
-        cache=reading.cache,
-        monitor=monitor,
-        decode_file=None if decode_file is None else lambda place, pixels: decode_file(own[place], pixels),
-    )
-    group.agree(False)
+    try:
+        monitor.advance(len(parts.train) - len(own))
+        embed_pictures(
+            [parts.train[position].path for position in own],
+            features,
+            cache=reading.cache,
+            monitor=monitor,
+            decode_file=None if decode_file is None else lambda place, pixels: decode_file(own[place], pixels),
+        )
+    except TimeLimitError as error:
+        late = error
+    if group.agree(late is not None):  # one process that is late ends all
+        raise late or TimeLimitError("time is up; the vectors so far are in the cache; go on with: the same command")
+
+
+def embed_together(
+    folder: Path, features: FeatureNetwork, reading: FolderReading, *, monitor: Monitor | None = None
+) -> Collection:
+    """`embed_folder` by all processes: each embeds its share, then all have the vectors of all."""
+    monitor = monitor or NullMonitor()
+    if current_group().reduces:
+        parts, _ = picture_files(folder, reading)
+        embed_share(parts, features, reading, monitor=monitor)
+        monitor = NullMonitor()  # these have been counted
+    return embed_folder(folder, features, reading, monitor=monitor)
 
 
 def prepared_decoder(parts: FolderParts, pixels: int) -> Decoder | None:

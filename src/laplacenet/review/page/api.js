@@ -18,11 +18,17 @@ async function read(response) {
   return content;
 }
 
-export const get = async (path) => read(await fetch(path));
+// Nobody at the other end: what was sent may or may not have arrived.
+export class Unreachable extends Error {
+  constructor() { super("the program does not answer"); }
+}
+const reach = (path, options) => fetch(path, options).catch(() => { throw new Unreachable(); });
+
+export const get = async (path) => read(await reach(path));
 
 let last = Promise.resolve();
 export function post(path, content) {
-  const sent = last.then(async () => read(await fetch(path, {
+  const sent = last.then(async () => read(await reach(path, {
     method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ by, ...content }),
   })));
   last = sent.catch(() => {});

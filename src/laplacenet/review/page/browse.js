@@ -1,19 +1,19 @@
 // Views in which pictures are looked through: by class, by name, by likeness, on the map, where people disagree.
-import { h, announce, color, say } from "./dom.js";
+import { h, announce, color, count, counted, say } from "./dom.js";
 import { get, post, tried } from "./api.js";
 import { Tiles } from "./tiles.js";
 
 class Browser {
-  constructor(app, via) {
+  constructor(app, via, { hasNames = false } = {}) {
     this.app = app;
     this.via = via;
     this.seen = 0;
     this.computed = -1;
-    this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), onOpen: (picture) => this.enlarge(picture.number) });
+    this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), hasNames, onOpen: (picture) => this.enlarge(picture.number) });
     this.chosen = h("span", { class: "count", "aria-live": "polite" });
     this.tiles.onSelection = () => {
       const n = this.tiles.selected.size;
-      this.chosen.textContent = n ? `${n} selected: press a class key or drag them to a class` : "";
+      this.chosen.textContent = n ? `${count(n)} selected: press a class key, choose a class, or drag them to one` : "";
     };
     this.total = h("p", { class: "count" });
     this.isShown = false;
@@ -25,8 +25,8 @@ class Browser {
     this.seen = content.seen;
     const shown = content.pictures.length;
     const first = (content.offset || 0) + 1;
-    this.total.textContent = content.total > shown ? `${first} to ${first + shown - 1} of ${content.total} pictures`
-      : content.total === 1 ? "1 picture" : `${content.total} pictures`;
+    this.total.textContent = content.total > shown ? `${count(first)} to ${count(first + shown - 1)} of ${counted(content.total, "picture")}`
+      : counted(content.total, "picture");
     this.tiles.show(content.pictures);
   }
 
@@ -46,7 +46,7 @@ class Browser {
     const sent = await tried(post("/api/answer", { ...what, pictures, via: this.via, seen: this.seen }));
     if (!sent) return;
     this.tiles.select([]);
-    say(`${pictures.length} ${pictures.length === 1 ? "picture" : "pictures"}: ${what.name || (what.answer === "label" ? this.app.nameOf(what.class) : what.answer)}`);
+    say(`${counted(pictures.length, "picture")}: ${what.name || (what.answer === "label" ? this.app.nameOf(what.class) : what.answer)}`);
     await this.load();
   }
 
@@ -79,17 +79,19 @@ export class ClassesView extends Browser {
       type: "button", class: "mode", "data-order": order, onclick: () => { this.order = order; this.offset = 0; this.load(); },
     }, text));
     this.rename = h("input", { type: "text", maxLength: 80, "aria-label": "New name", placeholder: "new name" });
+    this.rename.addEventListener("keydown", (event) => { if (event.key === "Enter" && this.rename.value.trim()) { event.stopPropagation(); rename(); } });
     this.into = h("select", { "aria-label": "Merge into" });
     const change = (content, text) => async () => {
       const done = await tried(post("/api/classes", { class: this.label, ...content() }));
       if (done) { say(text); this.rename.value = ""; this.offset = 0; if (text === "Merged") this.label = Number(this.into.value); await this.refresh(); }
     };
+    const rename = change(() => ({ action: "rename", name: this.rename.value }), "Renamed");
     this.more = h("button", { type: "button", onclick: () => { this.offset += 60; this.load(); } }, "Next page");
     root.replaceChildren(
       h("div", { class: "head" }, h("h2", {}, "Classes"), this.choice, h("div", { class: "row", role: "group", "aria-label": "Which pictures" }, ...this.orders), this.chosen),
       h("div", { class: "head" }, this.rename,
-        h("button", { type: "button", id: "rename", onclick: change(() => ({ action: "rename", name: this.rename.value }), "Renamed") }, "Rename"),
-        this.into, h("button", { type: "button", id: "merge", onclick: change(() => ({ action: "merge", into: Number(this.into.value) }), "Merged") }, "Merge into it"),
+        h("button", { type: "button", id: "rename", onclick: rename }, "Rename"),
+        h("span", { class: "count" }, "Merge into"), this.into, h("button", { type: "button", id: "merge", onclick: change(() => ({ action: "merge", into: Number(this.into.value) }), "Merged") }, "Merge"),
         h("button", { type: "button", id: "remove", onclick: change(() => ({ action: "remove" }), "Removed") }, "Remove if empty")),
       this.total, this.tiles.element, this.more);
     this.refresh();
@@ -126,7 +128,7 @@ export class ClassesView extends Browser {
 }
 
 export class SearchView extends Browser {
-  constructor(app) { super(app, "search"); this.like = null; this.text = ""; this.offset = 0; }
+  constructor(app) { super(app, "search", { hasNames: true }); this.like = null; this.text = ""; this.offset = 0; }
 
   show(root) {
     this.isShown = true;
@@ -185,13 +187,19 @@ export class MapView extends Browser {
     this.content = null;
     this.path = [];
     this.circle = { x: WIDTH / 2, y: HEIGHT / 2, r: 60 };
-    this.layer = h("canvas", { width: WIDTH, height: HEIGHT });
+    this.layer = h("canvas");
   }
 
   show(root) {
     this.isShown = true;
-    this.canvas = h("canvas", { width: WIDTH, height: HEIGHT, tabIndex: 0, role: "application",
+    this.sharpness = Math.min(3, Math.max(1, window.devicePixelRatio || 1));
+    this.canvas = h("canvas", { tabIndex: 0, role: "application",
       "aria-label": "Map of the pictures: similar ones lie together. Arrow keys move a circle, plus and minus change its size, Space selects what is inside." });
+    for (const canvas of [this.canvas, this.layer]) {
+      canvas.width = WIDTH * this.sharpness;
+      canvas.height = HEIGHT * this.sharpness;
+      canvas.getContext("2d").scale(this.sharpness, this.sharpness);
+    }
     const handlers = { pointerdown: "down", pointermove: "move", pointerup: "up", pointercancel: "up", pointerleave: "leave", keydown: "onKey", focus: "compose", blur: "compose" };
     for (const [kind, handler] of Object.entries(handlers)) this.canvas.addEventListener(kind, (event) => this[handler](event));
     this.peek = h("div", { class: "peek", hidden: true }, h("img", { alt: "" }), h("span", {}));
@@ -239,7 +247,7 @@ export class MapView extends Browser {
   compose() {
     const context = this.canvas.getContext("2d");
     context.clearRect(0, 0, WIDTH, HEIGHT);
-    context.drawImage(this.layer, 0, 0);
+    context.drawImage(this.layer, 0, 0, WIDTH, HEIGHT);
     context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
     context.lineWidth = 2;
     context.beginPath();
@@ -313,7 +321,7 @@ export class MapView extends Browser {
     this.inside = inside;
     this.all = inside;
     this.draw();
-    this.total.textContent = `${inside.length} ${inside.length === 1 ? "picture" : "pictures"} inside${inside.length > MOST_TILES ? `; the first ${MOST_TILES} are shown, all are selected` : ""}`;
+    this.total.textContent = `${counted(inside.length, "picture")} inside${inside.length > MOST_TILES ? `; the first ${MOST_TILES} are shown, all are selected` : ""}`;
     announce(this.total.textContent);
     const shown = inside.slice(0, MOST_TILES);
     const content = shown.length ? await tried(post("/api/tiles", { numbers: shown })) : { pictures: [] };

@@ -13,6 +13,8 @@ export function h(tag, properties = {}, ...children) {
 }
 
 export const byId = (id) => document.getElementById(id);
+export const count = (n) => n.toLocaleString("en-US").replaceAll(",", "\u202f");
+export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 export const isDark = () => {
   const theme = document.documentElement.dataset.theme;

@@ -1,6 +1,6 @@
 // The queue: one picture at a time, or a grid of similar ones. The next question is fetched while this one is shown.
-import { h, announce, byId, percent, say } from "./dom.js";
-import { get, post, tried } from "./api.js";
+import { h, announce, byId, counted, percent, say } from "./dom.js";
+import { get, post, tried, Unreachable } from "./api.js";
 import { Tiles } from "./tiles.js";
 
 const MARKS = { gone: "this file is gone", changed: "this file has changed since the review began", unreadable: "cannot be read" };
@@ -23,15 +23,16 @@ export class LabelView {
     this.modes = ["single", "grid"].map((mode) => h("button", {
       type: "button", class: "mode", "data-mode": mode, onclick: () => this.setMode(mode),
     }, mode === "single" ? "One by one" : "Grid"));
-    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "What is this?"),
-      h("div", { class: "row", role: "group", "aria-label": "How to be asked" }, ...this.modes)), this.body);
-    this.heading = root.querySelector("h2");
+    this.heading = h("h2", {}, "What is this?");
+    this.action = h("div", { class: "action" });
+    root.replaceChildren(h("div", { class: "head sticky" }, this.heading, this.action,
+      h("div", { class: "row modes", role: "group", "aria-label": "How to be asked" }, ...this.modes)), this.body);
     this.markMode();
     if (this.question) this.render();
     else this.advance();
   }
 
-  hide() { this.isShown = false; }
+  hide() { this.isShown = false; this.app.showGuesses([]); }
 
   markMode() {
     for (const button of this.modes) button.setAttribute("aria-pressed", String(button.dataset.mode === this.mode));
@@ -65,12 +66,16 @@ export class LabelView {
     this.question = null;
     this.tiles = null;
     if (this.isShown) this.body.setAttribute("aria-busy", "true");
-    const question = await tried(coming);
+    const question = await coming.catch((error) => {
+      if (!(error instanceof Unreachable)) say(error.message);
+      return { kind: error instanceof Unreachable ? "unreachable" : "wait", pictures: [] };
+    });
     if (generation !== this.generation) return;
-    this.question = question || { kind: "wait", pictures: [] };
+    this.question = question;
     this.render();
-    if (this.question.kind === "wait") {
-      setTimeout(() => { if (generation === this.generation && this.question && this.question.kind === "wait") this.advance(); }, 700);
+    if (this.isShown) window.scrollTo(0, 0);
+    if (["wait", "unreachable"].includes(this.question.kind)) {
+      setTimeout(() => { if (generation === this.generation && this.question === question) this.advance(); }, 700);
     } else if (this.question.kind !== "done") this.prefetch();
   }
 
@@ -91,12 +96,19 @@ export class LabelView {
     this.app.showGuesses([]);
     if (question.kind === "single") this.renderSingle(question);
     else if (question.kind === "grid") this.renderGrid(question);
-    else {
-      this.heading.textContent = question.kind === "done" ? "Every picture has an answer" : "Reading the pictures…";
-      this.body.replaceChildren(h("p", {}, question.kind === "done"
-        ? "Look at the classes and their suspects, or stop the program with Ctrl-C: labels.csv is written then."
-        : "The first question comes in a moment."));
-    }
+    else this.renderNothing(question.kind);
+  }
+
+  renderNothing(kind) {
+    const { embedding_error: error, unreadable, pictures } = this.app.summary;
+    const [heading, text] = kind === "done" ? ["Every picture has an answer", "Look at the classes and their suspects, or stop the program with Ctrl-C: labels.csv is written then."]
+      : kind === "unreachable" ? ["Waiting for the program…", "It does not answer. Start it again with the same command: this page goes on by itself. What it had not confirmed is asked again."]
+      : error ? ["The pictures cannot be read", error]
+      : unreadable === pictures ? ["Nothing to label", `None of the ${counted(pictures, "file")} can be read as a picture.`]
+      : ["Reading the pictures…", "The first question comes in a moment."];
+    this.heading.textContent = heading;
+    this.action.replaceChildren();
+    this.body.replaceChildren(h("p", {}, text));
   }
 
   renderSingle(question) {
@@ -107,25 +119,26 @@ export class LabelView {
       image.replaceWith(h("p", { class: "mark" }, "This picture is gone or cannot be read. Skip it with S."));
     });
     this.guessRow = h("div", { class: "guesses", role: "group", "aria-label": "Guesses" });
-    this.body.replaceChildren(...[h("figure", {},
+    this.action.replaceChildren(this.guessRow);
+    this.hint = h("p", { class: "hint" }, "Type what the picture shows and press Enter. That makes the first class; from then on its key is enough.");
+    this.body.replaceChildren(this.hint, h("figure", {},
       h("div", { class: "stage" }, image),
-      h("figcaption", {}, h("span", { class: "file" }, picture.name),
+      h("figcaption", {}, h("bdi", { class: "file" }, picture.name),
         MARKS[picture.status] ? h("span", { class: "mark" }, MARKS[picture.status]) : null,
-        question.via === "audit" ? h("span", { class: "check", title: "Kept from the model for now, to measure how accurate it is" }, "random check") : null)),
-    this.guessRow,
-    this.app.summary.classes.length ? null : h("p", {}, "Type what the picture shows and press Enter: that makes the first class. From then on its key is enough.")].filter(Boolean));
+        question.via === "audit" ? h("span", { class: "check" }, "random check, to measure the accuracy") : null)));
+    this.hint.hidden = this.app.hasClasses;
     this.body.dataset.number = picture.number;
     this.renderGuesses(picture.guesses);
     const guess = this.guessList[0];
     announce(`${picture.name}${question.via === "audit" ? ", random check" : ""}${guess ? `, perhaps ${this.app.nameOf(guess.class)}, ${percent(guess.p)}` : ""}`);
-    if (!this.app.summary.classes.length) byId("class-entry").focus();
+    if (!this.app.hasClasses) this.app.side.askForName();
   }
 
   renderGuesses(guesses) {
     const known = guesses.filter((guess) => guess.p >= 0.005);
     this.guessRow.replaceChildren(...known.slice(0, 3).map((guess, place) => h("button", {
       type: "button", onclick: () => this.give(guess.class < 0 ? { answer: "none" } : { answer: "label", class: guess.class }),
-    }, place === 0 ? h("kbd", {}, "Enter") : null, ` ${this.app.nameOf(guess.class)} ${percent(guess.p)}`)));
+    }, place === 0 ? h("kbd", {}, "Enter") : null, h("bdi", {}, this.app.nameOf(guess.class)), h("span", { class: "count" }, percent(guess.p)))));
     this.app.showGuesses(known);
     this.guessList = known;
   }
@@ -139,15 +152,17 @@ export class LabelView {
     const confirm = h("button", { type: "button", class: "primary", onclick: () => this.confirm() });
     const tell = () => {
       const n = this.tiles.selected.size;
-      confirm.textContent = n ? `Confirm all but ${n} (Enter)` : `All are ${name} (Enter)`;
+      this.heading.textContent = `These ${question.pictures.length} look like ${name}`;
+      confirm.replaceChildren(n ? `Confirm all but ${n}` : `All are ${name}`, h("kbd", {}, "Enter"));
     };
     this.tiles.onSelection = tell;
     tell();
-    this.body.replaceChildren(h("p", {}, "Click the wrong ones, or move with the arrows and press Space. They are asked for one by one next."),
-      this.tiles.element, h("div", { class: "row" }, confirm));
+    this.action.replaceChildren(confirm);
+    this.body.replaceChildren(h("p", {}, "Click the wrong ones", h("span", { class: "keyed" }, ", or move with the arrows and press Space"), ". They are asked for one by one next."),
+      this.tiles.element);
     const first = this.tiles.buttons()[0];
     announce(this.heading.textContent);
-    if (first && !["INPUT", "SELECT"].includes(document.activeElement.tagName)) first.focus();
+    if (first && !["INPUT", "SELECT"].includes(document.activeElement.tagName)) first.focus({ preventScroll: true });
   }
 
   confirm() {
@@ -174,21 +189,39 @@ export class LabelView {
       }
       const chosen = [...this.tiles.selected];
       if (!chosen.length) { say("Select pictures first, or confirm the grid with Enter"); return; }
-      this.send({ ...what, pictures: chosen, via: "queue", seen: question.seen });
-      question.pictures = question.pictures.filter((picture) => !chosen.includes(picture.number));
-      if (!question.pictures.length) this.advance();
-      else this.render();
+      this.giveSome(chosen, what);
       return;
     }
     const picture = question.pictures[0];
     this.send({ ...what, pictures: [picture.number], via: question.via, seen: question.seen });
+    if (what.name) this.app.hasNamed = true;
     const said = what.name || (what.answer === "label" ? this.app.nameOf(what.class) : what.answer === "none" ? "none of these" : what.answer);
     say(`${picture.name}: ${said}`);
     this.advance();
   }
 
+  // From the picture as large as the window.
+  giveTo(numbers, what) {
+    const question = this.question;
+    if (question && question.kind === "grid") this.giveSome(numbers, what);
+    else { this.app.large.close(); this.give(what); }
+  }
+
+  // Some pictures of a grid get another class; the marks on the others stay.
+  giveSome(numbers, what) {
+    const question = this.question;
+    this.send({ ...what, pictures: numbers, via: "queue", seen: question.seen });
+    if (what.name) this.app.hasNamed = true;
+    question.pictures = question.pictures.filter((picture) => !numbers.includes(picture.number));
+    this.tiles.show(question.pictures);
+    if (!question.pictures.length) { this.app.large.close(); this.advance(); }
+  }
+
   async send(content) {
-    try { await post("/api/answer", content); } catch (error) { say(`Not saved: ${error.message}`); this.restart(); }
+    try { await post("/api/answer", content); } catch (error) {
+      say(error instanceof Unreachable ? "Not confirmed: the program does not answer" : `Not saved: ${error.message}`);
+      this.restart();
+    }
   }
 
   enter() {
@@ -211,7 +244,11 @@ export class LabelView {
     } else this.restart();
   }
 
+  selectAll() { if (this.tiles) this.tiles.select(this.tiles.pictures.map((picture) => picture.number)); }
+  clear() { if (this.tiles) this.tiles.select([]); }
+
   async update(summary) {
+    if (this.hint) this.hint.hidden = this.app.hasClasses;
     if (!this.isShown || !this.question || this.question.kind !== "single" || this.computed === summary.computed) return;
     this.computed = summary.computed;
     const question = this.question;

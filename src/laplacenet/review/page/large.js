@@ -45,14 +45,16 @@ export class Large {
     if (place !== this.place) { this.place = place; this.show(); }
   }
 
+  close() { this.dialog.close(); }
+
   similar() {
     this.dialog.close();
     this.app.findSimilar(this.numbers[this.place]);
   }
 
   async give(what) {
-    if (!this.app.view.giveTo) return;
     await this.app.view.giveTo([this.numbers[this.place]], what);
+    if (!this.isOpen) return;
     if (this.place < this.numbers.length - 1) this.step(1);
     else this.show();
   }
@@ -61,6 +63,7 @@ export class Large {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const keys = {
       ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), f: () => this.similar(), v: () => this.dialog.close(),
+      u: () => { this.dialog.close(); this.app.undo(false); },
       0: () => this.give({ answer: "none" }), c: () => this.give({ answer: "cannot tell" }),
     };
     const action = label ? () => this.give({ answer: "label", class: label.class }) : keys[event.key];

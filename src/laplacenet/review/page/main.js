@@ -1,5 +1,5 @@
 // The page as a whole: views, keys, what the server says has changed.
-import { byId, isDark, say } from "./dom.js";
+import { byId, counted, isDark, say } from "./dom.js";
 import { get, post, tried } from "./api.js";
 import { LabelView } from "./label.js";
 import { ClassesView, DisagreementsView, MapView, SearchView } from "./browse.js";
@@ -8,11 +8,10 @@ import { Side } from "./side.js";
 
 class App {
   constructor(summary) {
-    this.summary = summary;
     this.side = new Side(this);
     this.large = new Large(this);
     this.views = { label: new LabelView(this), classes: new ClassesView(this), map: new MapView(this), search: new SearchView(this), disagreements: new DisagreementsView(this) };
-    this.side.render(summary);
+    this.take(summary);
     for (const button of document.querySelectorAll("nav button")) button.addEventListener("click", () => this.open(button.dataset.view));
     byId("undo").addEventListener("click", () => this.undo(false));
     byId("redo").addEventListener("click", () => this.undo(true));
@@ -21,6 +20,7 @@ class App {
     byId("help").addEventListener("click", () => byId("keys").showModal());
     document.addEventListener("keydown", (event) => this.onKey(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
+    document.addEventListener("visibilitychange", () => this.listen());
     this.open("label");
     this.listen();
   }
@@ -34,8 +34,12 @@ class App {
     }
     byId("skip").hidden = name !== "label";
     byId("view").focus({ preventScroll: true });
+    window.scrollTo(0, 0);
     this.view.show(byId("view"));
   }
+
+  // Also in the moment before the first one comes back from the program.
+  get hasClasses() { return this.hasNamed || this.summary.classes.length > 0; }
 
   findSimilar(number) {
     this.views.search.findSimilar(number);
@@ -54,6 +58,8 @@ class App {
 
   take(summary) {
     this.summary = summary;
+    byId("title").textContent = summary.title || "Review";
+    document.title = summary.title ? `${summary.title} · LaplaceNet review` : "LaplaceNet review";
     this.side.render(summary);
   }
 
@@ -69,7 +75,7 @@ class App {
     byId("write").disabled = true;
     const written = await tried(post("/api/write", {}));
     byId("write").disabled = false;
-    if (written) say(`${written.n_labels} labels written to ${written.folder}`);
+    if (written) say(`${counted(written.n_labels, "label")} written to ${written.folder}`);
   }
 
   switchTheme() {
@@ -84,8 +90,12 @@ class App {
     if (this.view.recolor) this.view.recolor();
   }
 
+  // A browser has few connections to one place: a page that nobody sees holds none, and asks again when it is seen.
   listen() {
+    if (this.source) this.source.close();
+    if (document.hidden) return;
     const source = new EventSource("/api/events");
+    this.source = source;
     source.addEventListener("message", (event) => {
       byId("connection").hidden = true;
       this.take(JSON.parse(event.data));
@@ -96,7 +106,7 @@ class App {
     source.addEventListener("error", () => {
       byId("connection").hidden = false;
       byId("connection").textContent = "The program does not answer. Every answer that was confirmed is saved; this page reconnects by itself.";
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.listen(), 2000);
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (this.source === source) this.listen(); }, 2000);
     });
   }
 
@@ -111,7 +121,7 @@ class App {
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const isEmptyEntry = document.activeElement === entry && !entry.value;
+    const isEmptyEntry = document.activeElement === entry && !entry.value && this.side.isUnasked;
     if (label && (!isTyping || isEmptyEntry)) { event.preventDefault(); this.give({ answer: "label", class: label.class }); return; }
     if (isTyping) {
       if (event.key === "Escape") byId("view").focus();
@@ -121,7 +131,7 @@ class App {
     const keys = {
       0: () => this.give({ answer: "none" }), c: () => this.give({ answer: "cannot tell" }),
       s: () => this.view === this.views.label && this.give({ answer: "skip" }),
-      u: () => this.undo(false), r: () => this.undo(true), "/": () => entry.focus(), n: () => entry.focus(),
+      u: () => this.undo(false), r: () => this.undo(true), "/": () => entry.focus(),
       g: () => this.view === this.views.label && this.view.setMode(this.view.mode === "grid" ? "single" : "grid"),
       h: () => byId("keys").showModal(), l: () => this.open("label"), k: () => this.open("classes"), m: () => this.open("map"), q: () => this.open("search"),
       a: () => this.view.selectAll && this.view.selectAll(), Escape: () => this.view.clear && this.view.clear(),

@@ -1,9 +1,10 @@
 // Classes with their keys, the field to type a class, progress, estimate and curve.
-import { h, byId, color, percent } from "./dom.js";
-
-const count = (n) => n.toLocaleString("en-US").replaceAll(",", "\u202f");
+import { h, byId, color, count, counted, percent } from "./dom.js";
 
 const rounded = (n) => Number(n.toPrecision(2)); // it is an extrapolation: more digits would mean nothing
+
+const MOST_OPTIONS = 8;
+const wordStart = (text) => new RegExp(`[\\s_./()-]${text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`, "u");
 
 export class Side {
   constructor(app) {
@@ -11,29 +12,39 @@ export class Side {
     this.rows = new Map();
     this.guesses = [];
     this.option = -1;
+    this.isUnasked = false; // whether the field has the focus although the person did not go there: digits are keys then
     const entry = byId("class-entry");
     entry.addEventListener("input", () => { this.option = -1; this.showOptions(); });
     entry.addEventListener("keydown", (event) => this.onKey(event));
-    entry.addEventListener("blur", () => setTimeout(() => { if (document.activeElement !== entry) this.closeOptions(); }, 150));
+    entry.addEventListener("pointerdown", () => { this.isUnasked = false; });
+    entry.addEventListener("blur", () => { this.isUnasked = false; setTimeout(() => { if (document.activeElement !== entry) this.closeOptions(); }, 150); });
     byId("none").addEventListener("click", () => app.give({ answer: "none" }));
     byId("cannot-tell").addEventListener("click", () => app.give({ answer: "cannot tell" }));
     byId("skip").addEventListener("click", () => app.give({ answer: "skip" }));
   }
 
+  askForName() {
+    const entry = byId("class-entry");
+    if (document.activeElement === entry) return;
+    entry.focus({ preventScroll: true });
+    this.isUnasked = true;
+  }
+
   render(summary) {
     this.renderClasses(summary);
+    byId("legend").hidden = !summary.classes.length;
     byId("none-count").textContent = this.counts(summary.none);
-    byId("answered").textContent = `${count(summary.answered)} of ${count(summary.pictures)} pictures have your answer${foundText(summary)}.`;
+    byId("answered").textContent = `${count(summary.answered)} of ${counted(summary.pictures, "picture")} ${summary.answered === 1 ? "has" : "have"} your answer${foundText(summary)}.`;
     byId("brief").textContent = briefText(summary);
     const isEmbedding = summary.embedded < summary.pictures || summary.embedding_error;
     byId("embedding").hidden = !isEmbedding;
     byId("embedding-text").textContent = summary.embedding_error ? `Reading the pictures failed: ${summary.embedding_error}`
       : `Reading the pictures: ${count(summary.embedded)} of ${count(summary.pictures)}`;
     byId("embedding-bar").value = summary.embedded / summary.pictures;
-    byId("accuracy").textContent = accuracyText(summary.estimate);
+    byId("accuracy").replaceChildren(...accuracyText(summary.estimate));
     byId("goals").replaceChildren(...Object.entries(summary.goals).map(([goal, n]) => h("li", {},
       n === 0 ? `${goal.replace("%", " %")} right: reached` : `${goal.replace("%", " %")} right: about ${count(rounded(n))} more answers`)));
-    const notes = summary.unreadable ? [`${summary.unreadable} files cannot be read as pictures`, ...summary.notes] : summary.notes;
+    const notes = summary.unreadable ? [summary.unreadable === 1 ? "1 file cannot be read as a picture" : `${count(summary.unreadable)} files cannot be read as pictures`, ...summary.notes] : summary.notes;
     byId("notes").replaceChildren(...notes.map((note) => h("li", {}, note)));
     byId("curve").replaceChildren(...curve(summary.curve));
     const disagreements = byId("disagreements-button");
@@ -49,10 +60,10 @@ export class Side {
     for (const [label, row] of this.rows) if (!present.has(label)) { row.item.remove(); this.rows.delete(label); }
     for (const one of summary.classes) {
       const row = this.rows.get(one.class) || this.newRow(one.class);
-      row.key.textContent = one.key <= 9 ? String(one.key) : "·";
+      row.key.textContent = one.key ?? "·";
       row.name.textContent = one.name;
       row.count.textContent = this.counts(one);
-      row.button.setAttribute("aria-label", `${one.name}, ${one.key <= 9 ? `key ${one.key}, ` : ""}${one.given} given, ${one.found} found`);
+      row.button.setAttribute("aria-label", `${one.name}, ${one.key ? `key ${one.key}, ` : ""}${one.given} given, ${one.found} found`);
       if (row.item.parentNode !== list) {
         const after = [...list.children].find((item) => Number(item.dataset.label) > one.class) || null;
         list.insertBefore(row.item, after);
@@ -62,7 +73,7 @@ export class Side {
   }
 
   newRow(label) {
-    const row = { key: h("kbd"), name: h("span", { class: "name" }), count: h("span", { class: "count", title: "given by you + found by the model" }), bar: h("span", { class: "bar" }) };
+    const row = { key: h("kbd"), name: h("bdi", { class: "name" }), count: h("span", { class: "count", title: "given by you + found by the model" }), bar: h("span", { class: "bar" }) };
     const dot = h("span", { class: "dot" });
     dot.style.background = color(label);
     row.dot = dot;
@@ -86,22 +97,23 @@ export class Side {
     }
   }
 
+  // A name that begins as typed, or one of whose words does, comes before a new class; one that merely holds it, after.
   matches() {
     const text = byId("class-entry").value.trim().toLowerCase();
-    const classes = this.app.summary.classes;
-    if (!text) return [];
-    const begins = classes.filter((one) => one.name.toLowerCase().startsWith(text));
-    const holds = classes.filter((one) => !begins.includes(one) && one.name.toLowerCase().includes(text));
-    return [...begins, ...holds].slice(0, 8);
+    if (!text) return { begins: [], holds: [] };
+    const found = this.app.summary.classes.map((one) => ({ one, at: ` ${one.name.toLowerCase()}`.search(wordStart(text)), holds: one.name.toLowerCase().includes(text) }));
+    const begins = found.filter((match) => match.at >= 0).sort((a, b) => Math.sign(a.at) - Math.sign(b.at)).map((match) => match.one);
+    const holds = found.filter((match) => match.at < 0 && match.holds).map((match) => match.one);
+    return { begins: begins.slice(0, MOST_OPTIONS), holds: holds.slice(0, Math.max(0, MOST_OPTIONS - begins.length)) };
   }
 
   showOptions() {
     const entry = byId("class-entry");
     const text = entry.value.trim();
-    const found = this.matches();
+    const { begins, holds } = this.matches();
     const isNew = text && !this.app.summary.classes.some((one) => one.name.toLowerCase() === text.toLowerCase());
-    const choices = [...found.map((one) => ({ text: one.name, what: { answer: "label", class: one.class } })),
-      ...(isNew ? [{ text: `New class: ${text}`, what: { answer: "label", name: text } }] : [])];
+    const old = (one) => ({ text: one.name, what: { answer: "label", class: one.class } });
+    const choices = [...begins.map(old), ...(isNew ? [{ text: `New class: ${text}`, what: { answer: "label", name: text } }] : []), ...holds.map(old)];
     if (this.option >= choices.length) this.option = choices.length - 1;
     this.choices = choices;
     byId("class-options").replaceChildren(...choices.map((choice, place) => h("li", {
@@ -161,9 +173,10 @@ function briefText(summary) {
 
 function accuracyText(estimate) {
   const range = `${Math.floor(100 * estimate.low)}–${Math.ceil(100 * estimate.high)}\u00a0%`;
-  if (estimate.value !== null && estimate.audits) return `About ${percent(estimate.value)} of all labels are right (95\u00a0% confidence interval ${range}).`;
-  if (!estimate.audits) return "How many labels are right is not known yet: random checks will tell.";
-  return `Between ${Math.floor(100 * estimate.low)} and ${Math.ceil(100 * estimate.high)} % of all labels are right, by ${estimate.audits} random ${estimate.audits === 1 ? "check" : "checks"} (an estimate from 50 on).`;
+  if (!estimate.audits) return ["How many labels are right is not known yet: random checks will tell."];
+  const figure = (text) => h("strong", { class: "figure" }, text);
+  if (estimate.value !== null) return [figure(`About ${percent(estimate.value)}`), ` of all labels are right (95\u00a0% confidence interval ${range}).`];
+  return [figure(range), ` of all labels are right, by ${counted(estimate.audits, "random check")}; a single number from 50 on.`];
 }
 
 function svg(tag, attributes, text) {

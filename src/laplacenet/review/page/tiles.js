@@ -4,7 +4,8 @@ import { h, percent, color } from "./dom.js";
 const MARKS = { gone: "file is gone", changed: "file has changed", unreadable: "cannot be read" };
 
 export class Tiles {
-  constructor({ nameOf, onOpen = null, isWrong = false }) {
+  constructor({ nameOf, onOpen = null, isWrong = false, hasNames = false }) {
+    this.hasNames = hasNames;
     this.nameOf = nameOf;
     this.onOpen = onOpen;
     this.isWrong = isWrong;
@@ -13,6 +14,7 @@ export class Tiles {
     this.lastClicked = null;
     this.element = h("ul", { class: isWrong ? "tiles wrong-able" : "tiles", "aria-label": isWrong ? "Pictures; press those that are wrong" : "Pictures" });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
+    this.element.addEventListener("focusin", (event) => this.makeReachable(event.target));
     this.onSelection = () => {};
   }
 
@@ -26,14 +28,20 @@ export class Tiles {
       const again = this.buttons().find((button) => Number(button.dataset.number) === focused) || this.buttons()[0];
       if (again) again.focus();
     }
+    this.makeReachable(this.buttons().find((button) => Number(button.dataset.number) === focused) || this.buttons()[0]);
     this.onSelection();
+  }
+
+  // Tab leads to one picture and then on past all of them; arrows lead from one to the next.
+  makeReachable(reached) {
+    for (const button of this.buttons()) button.tabIndex = button === reached ? 0 : -1;
   }
 
   tile(picture) {
     const label = picture.class === null ? "no label yet" : this.nameOf(picture.class);
-    const sure = picture.given ? "given" : percent(picture.p);
+    const sure = picture.given ? "given" : picture.class === null ? null : percent(picture.p);
     const mark = MARKS[picture.status];
-    const text = picture.text || (this.isWrong ? picture.name : `${label} · ${sure}`);
+    const text = picture.text || (this.isWrong ? null : [label, sure].filter(Boolean).join(" · "));
     const button = h("button", {
       type: "button", class: "tile", draggable: !this.isWrong, title: picture.name,
       "aria-pressed": String(this.selected.has(picture.number)),
@@ -46,8 +54,10 @@ export class Tiles {
         event.dataTransfer.effectAllowed = "move";
       },
     },
-    h("img", { src: `/pictures/${picture.number}/small`, alt: "", loading: "lazy", draggable: false }),
-    h("span", { class: mark ? "text mark" : "text" }, mark || text));
+    picture.status === "unreadable" || picture.status === "gone" ? h("span", { class: "blank" })
+      : h("img", { src: `/pictures/${picture.number}/small`, alt: "", loading: this.isWrong ? "eager" : "lazy", draggable: false }),
+    this.hasNames ? h("bdi", { class: "text" }, picture.name) : null,
+    mark || text ? h("span", { class: mark ? "text mark" : "text" }, mark || text) : null);
     button.dataset.number = picture.number;
     button.style.borderLeftColor = picture.class === null ? "" : color(picture.class);
     return h("li", {}, button);
@@ -96,6 +106,11 @@ export class Tiles {
     const top = buttons[0].offsetTop;
     const below = buttons.findIndex((button) => button.offsetTop > top);
     const across = below < 0 ? buttons.length : below;
+    if (event.key === "Home" || event.key === "End") {
+      event.preventDefault();
+      buttons[event.key === "Home" ? 0 : buttons.length - 1].focus();
+      return;
+    }
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
     if (step === undefined) return;
     event.preventDefault();

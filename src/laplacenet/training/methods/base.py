@@ -117,6 +117,15 @@ class BaseMethod:
         tables = {TARGETS: self.problem.labels}
         return EpochPlan(index, phase, first_step, n_steps, self.shuffled(self.problem.unlabeled, index), tables)
 
+    def expected_after(self, plan: EpochPlan) -> EpochPlan | None:
+        """The same rows in the next epoch's order: labels reach what they have reached, mostly everything."""
+        first_step = plan.end_step
+        if plan.phase != SEMI_SUPERVISED or first_step >= self.steps:
+            return None
+        order = self.shuffled(np.sort(plan.order.numpy()), plan.index + 1)
+        n_steps = min(self.epoch_steps(len(order)), self.steps - first_step)
+        return EpochPlan(plan.index + 1, plan.phase, first_step, n_steps, order)
+
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
         labeled, unlabeled = self.draw_rows(plan, first_step, n_steps)
         n_labeled, n_unlabeled = labeled.shape[1], unlabeled.shape[1]

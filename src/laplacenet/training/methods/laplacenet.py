@@ -12,6 +12,7 @@ from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import stream
+from laplacenet.runtime.timeline import FEATURES, mark
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, Block, EpochPlan
@@ -185,6 +186,7 @@ class PseudoLabeling(MixUpTraining):
             return EpochPlan(index, SUPERVISED, first_step, n_steps, NOTHING, tables)
         inference = self.inference(learner)
         features = inference.embed(inputs)
+        mark(FEATURES)
         require_finite(features, what="features", step=first_step)
         pseudo_labels = self.label(inference, features)
         is_drawable = (self.problem.labels < 0) & ~pseudo_labels.unreachable.cpu()
@@ -206,7 +208,12 @@ class PseudoLabeling(MixUpTraining):
 
 @dataclass(frozen=True, eq=False)
 class LaplaceNet(PseudoLabeling):
-    """Before each epoch a graph over the network's embeddings spreads the given labels to every input."""
+    """L_ssl = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i): cross-entropy on n_a strong views of each image, under MixUp.
+
+    y_i is given or ŷ_i = argmax F_i. Before each epoch a graph over the network's embeddings spreads the given labels Y
+    to every input, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and the classes' shares are aligned to the prior. First come a
+    hundred passes over the labeled images alone.
+    """
 
     config: LaplaceNetConfig
 

@@ -21,7 +21,7 @@ class NetworkLabelsConfig(PseudoLabelConfig):
 
 @dataclass(frozen=True, eq=False)
 class NetworkLabels(PseudoLabeling):
-    """ŷ_i = argmax f(x_i) before each epoch; given labels are kept."""
+    """LaplaceNet's L_ssl with ŷ_i = argmax f(x_i), found anew before each epoch; given labels are kept."""
 
     config: NetworkLabelsConfig
 

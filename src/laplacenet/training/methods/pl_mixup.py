@@ -52,8 +52,9 @@ class PLMixup(NetworkLabels):
     """λ·CE(p(x̃), ỹ_a) + (1 − λ)·CE(p(x̃), ỹ_b) + λ_A·KL(u ‖ p̄) + λ_H·mean entropy of p(x̃), x̃ = λ·x_a + (1 − λ)·x_b.
 
     ỹ is the given label, else the network's softmax on the image as it is, p̄ the batch's mean output and u uniform.
-    Our reading: soft labels are made in one pass before each epoch, not gathered while the epoch before runs. The
-    supervised start has MixUp and the regularizers too.
+    Our reading: soft labels are made in one pass before each epoch and with running batch statistics; the original
+    gathers them in training mode while the epoch before runs. The supervised start has MixUp and the regularizers too.
+    The code's average of the weights over the last 50 epochs is left out.
     """
 
     config: PLMixupConfig

@@ -1,8 +1,9 @@
 """Settings of every method: its authors' own, and those of a comparison on equal terms.
 
-`original` is each paper's setting for CIFAR-10; what differs on CIFAR-100 stands in `ON_CIFAR100`. `equal` is the
+`original` is each paper's setting for CIFAR-10; what differs on CIFAR-100 stands below. `equal` is the
 protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment
 for every method; LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
+Weight decay concerns all parameters here; Google's code and USB leave out those of normalization and biases.
 """
 
 from laplacenet.runtime import InputError
@@ -70,7 +71,13 @@ OWN: dict[str, dict[str, Overrides]] = {
         EQUAL: {**SAME, "method.strength": "strong"},
     },
     "uda": {
-        ORIGINAL: {**FIXMATCH, "method.ema_decay": 0.9999, "method.threshold": 0.8, "method.temperature": 0.4},
+        ORIGINAL: {
+            **FIXMATCH,
+            "train.steps": 500_000,
+            "method.ema_decay": 0.9999,
+            "method.threshold": 0.8,
+            "method.temperature": 0.4,
+        },
         EQUAL: SAME,
     },
     "fixmatch": {ORIGINAL: {**FIXMATCH, "method.threshold": 0.95}, EQUAL: SAME},
@@ -91,15 +98,19 @@ PRESETS = {**CONSISTENCY, **OWN}
 ISCEN_ON_CIFAR100: Overrides = {"train.lr": 0.2, "train.batch_size": 128, "train.labeled_batch_size": 31}
 DECAY_ON_CIFAR100: Overrides = {"train.weight_decay": 1e-3}
 ON_CIFAR100: dict[str, Overrides] = {
-    "temporal-ensembling": {"method.consistency": 100.0},
     "lp": {**ISCEN_ON_CIFAR100, "train.steps": 90_900, "method.first_stage": 5_580 / 90_900},
     "mt-lp": {**ISCEN_ON_CIFAR100, "train.steps": 170_640},
     "fast-swa": {"train.lr": 0.2},
-    "dual-student": {"train.lr": 0.1, "method.threshold": 0.4},  # half the original's 0.2, as on CIFAR-10
-    "mixmatch": {"method.unlabeled_weight": 150.0},
+    "dual-student": {"train.lr": 0.1},  # half the original's 0.2, as on CIFAR-10
     **dict.fromkeys(("fixmatch", "flexmatch", "freematch", "softmatch", "adamatch", "simmatch"), DECAY_ON_CIFAR100),
 }
 """What `original` has otherwise on CIFAR-100."""
+OWN_ON_CIFAR100: dict[str, Overrides] = {
+    "temporal-ensembling": {"method.consistency": 100.0},
+    "dual-student": {"method.threshold": 0.4},
+    "mixmatch": {"method.unlabeled_weight": 150.0},
+}
+"""What both presets have otherwise there: weights and thresholds that the authors fit to the number of classes."""
 
 
 def method_preset(method: str, preset: str, *, data: str = "") -> Overrides:
@@ -112,5 +123,11 @@ def method_preset(method: str, preset: str, *, data: str = "") -> Overrides:
         others = [name for name in PRESETS if preset in PRESETS[name]]
         choice = f"choose --preset {' or '.join(known)}" if known else f"these methods have it: {', '.join(others)}"
         raise InputError(f"--preset {preset}: the method {method} has no settings of that name; {choice}")
-    is_other = preset == ORIGINAL and data == "cifar100"
-    return {**known[preset], **(ON_CIFAR100.get(method, {}) if is_other else {})}
+    return {**known[preset], **(on_cifar100(method, preset) if data == "cifar100" else {})}
+
+
+def on_cifar100(method: str, preset: str) -> Overrides:
+    """What a preset of the method has otherwise on CIFAR-100."""
+    if preset not in PRESETS.get(method, {}):
+        return {}
+    return {**OWN_ON_CIFAR100.get(method, {}), **(ON_CIFAR100.get(method, {}) if preset == ORIGINAL else {})}

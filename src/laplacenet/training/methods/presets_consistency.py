@@ -10,7 +10,7 @@ RandAugment's views for every method.
 Overrides = dict[str, object]
 
 SGD: Overrides = {"train.optimizer": "sgd", "train.schedule": "cosine", "train.momentum": 0.9}
-ADAM: Overrides = {"train.optimizer": "adamw", "train.weight_decay": 0.0, "train.schedule": "linear"}
+ADAM: Overrides = {"train.optimizer": "adamw", "train.weight_decay": 0.0}
 WEAK: Overrides = {"model.name": "13-cnn", "method.strength": "weak"}
 EQUAL: Overrides = {
     "train.optimizer": "sgd",
@@ -64,7 +64,6 @@ PRESETS: dict[str, dict[str, Overrides]] = {
     "mean-teacher": {
         "original": {
             **LAINE,
-            "method.noise": 0.0,
             "method.consistency": 100.0,
             "method.ramp_up": 40_000 / 150_000,
             "method.ema_decay": 0.999,
@@ -75,6 +74,7 @@ PRESETS: dict[str, dict[str, Overrides]] = {
         "original": {  # 120 epochs of 400 steps
             **WEAK,
             **ADAM,
+            "train.schedule": "late-linear",
             "train.lr": 1e-3,
             "train.steps": 48_000,
             "train.batch_size": 160,

@@ -19,7 +19,10 @@ class SupervisedConfig(MixUpConfig):
 
 @dataclass(frozen=True, eq=False)
 class Supervised(MixUpTraining):
-    """L_sup at every step. An epoch is as long as one over the unlabeled images, so that both are judged alike."""
+    """L_sup = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i) on labeled images, under MixUp, at every step.
+
+    An epoch is as long as one over the unlabeled images, so that both are judged alike.
+    """
 
     config: SupervisedConfig
 

@@ -42,8 +42,8 @@ class UDAConfig(WeakStrongConfig):
 class UDA(WeakStrong):
     """CE(f(x), y) + λ·mean of [max p(u) > β]·KL(p_τ(u) ‖ p(strong u)), p_τ = softmax(logits/τ) without a gradient.
 
-    The mean is over all unlabeled images of the batch, as in google-research/uda. Our reading: labeled images and
-    both views of unlabeled ones share one forward pass and its batch statistics.
+    As in google-research/uda the mean is over all unlabeled images of the batch, and labeled images and both views of
+    unlabeled ones share one forward pass and its batch statistics.
     """
 
     config: UDAConfig

@@ -1,0 +1,137 @@
+"""Peers that no longer answer: where one process stalls or its machine is lost, the others end and say how to go on.
+
+A process that dies closes its connections, and gloo tells the others at once. One that stalls does not, and what NCCL
+replays from a captured graph waits on the device for as long as it takes. So each process counts upwards in the store
+where all of them met, and looks whether the others do. Work that one process does alone may take as long as it likes.
+"""
+
+import contextlib
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # told to no type checker
+
+from laplacenet.runtime.errors import InputError, LostProcessError, one_line
+from laplacenet.runtime.launch import Launch
+
+SILENCE = "LAPLACENET_PEER_TIMEOUT"
+SILENCE_S = 20.0
+BEAT_EVERY_S = 1.0
+LOST = "another process of this run has ended or no longer answers"
+FAILED = 1  # the exit code
+
+_advice: list[Callable[[], str]] = []
+
+
+@contextlib.contextmanager
+def advising(how: Callable[[], str]) -> Iterator[None]:
+    """Whoever ends inside because another process is lost says `how` to go on."""
+    _advice.append(how)
+    try:
+        yield
+    except LostProcessError as error:
+        raise LostProcessError(f"{error}; {how()}") from error
+    finally:
+        _advice.remove(how)
+
+
+class PeerWatch:
+    """Two threads: one counts and hears the others, which may block; one looks at the clock, which never does."""
+
+    def __init__(self, launch: Launch, store: Store, *, silence_s: float) -> None:
+        self.launch, self.store, self.silence_s = launch, store, silence_s
+        self.others = [rank for rank in range(launch.size) if rank != launch.rank]
+        self.counts = dict.fromkeys(self.others, -1)
+        self.heard_at = dict.fromkeys(self.others, time.monotonic())
+        self.places: dict[int, str] = {}
+        self.is_over = threading.Event()
+
+    def start(self) -> None:
+        for work in (self._beat, self._look):
+            threading.Thread(target=work, daemon=True, name="peers").start()
+
+    def stop(self) -> None:
+        self.is_over.set()
+
+    def _beat(self) -> None:
+        is_known = False
+        while not self.is_over.wait(BEAT_EVERY_S):
+            with contextlib.suppress(RuntimeError, ConnectionError):  # the store is gone: nobody is heard any more
+                if not is_known:
+                    self.store.set(f"place/{self.launch.rank}", own_place())
+                    is_known = True
+                self.store.add(f"beat/{self.launch.rank}", 1)
+                for rank in self.others:
+                    self._hear(rank)
+
+    def _hear(self, rank: int) -> None:
+        count = self.store.add(f"beat/{rank}", 0)
+        if count == self.counts[rank]:
+            return
+        self.counts[rank], self.heard_at[rank] = count, time.monotonic()
+        if count > 0 and rank not in self.places:
+            self.places[rank] = self.store.get(f"place/{rank}").decode()
+
+    def _look(self) -> None:
+        looked_at = time.monotonic()
+        while not self.is_over.wait(BEAT_EVERY_S / 2):
+            now = time.monotonic()
+            if now - looked_at > self.silence_s / 2:  # this process itself was stopped
+                self.heard_at = dict.fromkeys(self.others, now)
+            looked_at = now
+            silent = [rank for rank in self.others if now - self.heard_at[rank] > self.silence_s]
+            if silent and not self.is_over.is_set():
+                self._end(silent)
+
+    def _end(self, silent: list[int]) -> None:
+        """The first of those that are left speaks and ends those of its machine that stall: torchrun would wait 30 s
+        for them."""
+        if self.launch.rank == min(rank for rank in range(self.launch.size) if rank not in silent):
+            how = [f"; {say()}" for say in _advice[-1:]]
+            print(f"error: {one_line(LOST + ''.join(how))}", file=sys.__stderr__, flush=True)
+            for rank in silent:
+                end_sibling(self.places.get(rank, ""))
+        os._exit(FAILED)
+
+
+def watch_peers(launch: Launch) -> PeerWatch:
+    """Begin to watch, once all processes have met at the address that torchrun gave them."""
+    silence_s = peer_timeout_s()
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=silence_s))
+    watch = PeerWatch(launch, PrefixStore(f"laplacenet/{launch.n_restarts}", store), silence_s=silence_s)
+    watch.start()
+    return watch
+
+
+def peer_timeout_s() -> float:
+    text = os.environ.get(SILENCE, str(SILENCE_S))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 2 * BEAT_EVERY_S < seconds < float("inf"):
+        raise InputError(f"{SILENCE}={text}: give seconds, more than {2 * BEAT_EVERY_S:.0f}")
+    return seconds
+
+
+def own_place() -> str:
+    return f"{platform.node()} {os.getpid()}"
+
+
+def end_sibling(place: str) -> None:
+    """End a process of this machine that has the same parent, torchrun; no other is touched."""
+    host, _, number = place.rpartition(" ")
+    if host != platform.node() or not number:
+        return
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        status = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        if int(status[1]) == os.getppid():
+            os.kill(int(number), signal.SIGKILL)

@@ -1,0 +1,79 @@
+"""Processes watch one another: who falls silent is noticed, work that takes long is not mistaken for it."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from torch.distributed import HashStore  # type: ignore[attr-defined]
+
+from laplacenet.runtime import InputError, Launch, LostProcessError
+from laplacenet.runtime import peers as watching
+from laplacenet.runtime.peers import PeerWatch, advising, peer_timeout_s
+
+
+class Watch(PeerWatch):
+    """Notes whom it would have ended for."""
+
+    ended: tuple[list[int], str] | None = None
+
+    def _end(self, silent: list[int]) -> None:
+        self.ended = (silent, "".join(say() for say in watching._advice))
+        self.stop()
+
+
+def until(is_so: Callable[[], bool], limit_s: float = 60.0) -> bool:
+    ends_at = time.monotonic() + limit_s
+    while not is_so() and time.monotonic() < ends_at:
+        time.sleep(0.01)
+    return is_so()
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "BEAT_EVERY_S", 0.02)
+
+
+def test_a_peer_that_falls_silent_is_noticed_by_all_others(often: None) -> None:
+    store = HashStore()
+    watches = [Watch(Launch(rank, 3, rank), store, silence_s=3.0) for rank in range(3)]
+    with advising(lambda: "go on like this"):
+        for watch in watches:
+            watch.start()
+        assert until(lambda: all(min(watch.counts.values()) > 3 for watch in watches))
+        assert all(watch.ended is None for watch in watches)
+        watches[1].stop()
+        assert until(lambda: watches[0].ended is not None and watches[2].ended is not None)
+    assert watches[0].ended == watches[2].ended == ([1], "go on like this")
+
+
+def test_a_store_that_blocks_is_noticed(often: None) -> None:
+    """The store is in the first process: where that stalls, whoever asks it waits."""
+    is_over = threading.Event()
+
+    class Stuck(HashStore):  # type: ignore[misc]
+        def add(self, key: str, n: int) -> int:
+            is_over.wait()
+            return 0
+
+    watch = Watch(Launch(1, 2, 1), Stuck(), silence_s=0.5)
+    watch.start()
+    try:
+        assert until(lambda: watch.ended is not None)
+    finally:
+        is_over.set()
+    assert watch.ended is not None
+    assert watch.ended[0] == [0]
+
+
+def test_whoever_loses_a_process_says_how_to_go_on() -> None:
+    with pytest.raises(LostProcessError, match="gone; like this"), advising(lambda: "like this"):
+        raise LostProcessError("gone")
+    assert not watching._advice
+
+
+@pytest.mark.parametrize("text", ["soon", "1", "-5", "inf", "nan"])
+def test_a_timeout_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAPLACENET_PEER_TIMEOUT", text)
+    with pytest.raises(InputError, match="LAPLACENET_PEER_TIMEOUT"):
+        peer_timeout_s()
