@@ -165,7 +165,7 @@ class Propagation:
             self.temperature = fit_temperature(logits, np.array([target for _, target in self._judged]))
 
     def _spread(self, model: LogisticModel, y: Int64[Tensor, " m"], columns: list[int]) -> Float[Tensor, "m C"]:
-        """What the classifier says, spread by the graph and aligned as in `graph.guided`; an answer is kept as it is."""
+        """What the classifier says, spread by the graph and aligned as in `graph.guided`; answers stay as they are."""
         weights, offsets = (torch.from_numpy(part).float() for part in (model.weights, model.offsets))
         P = (self.embedded.reduced @ weights + offsets).softmax(1)
         seeds, is_given = with_given(P, y), y >= 0
