@@ -223,9 +223,9 @@ def free_port() -> int:
         return port
 
 
-def start_torchrun(n: int, command: list[str], *, folder: Path) -> "subprocess.Popen[bytes]":
+def start_torchrun(n: int, command: list[str], *, folder: Path, options: str = "") -> "subprocess.Popen[bytes]":
     """torchrun itself, told by number where to meet: it would wait long for a host name that nobody resolves."""
-    where = f"--nproc-per-node {n} --master-addr 127.0.0.1 --master-port {free_port()}".split()
+    where = f"--nproc-per-node {n} --master-addr 127.0.0.1 --master-port {free_port()} {options}".split()
     with (folder / "torchrun.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *where, *command],

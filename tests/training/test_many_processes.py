@@ -1,8 +1,5 @@
 """Several processes on one run, against one process: the same numbers, labels, errors and ends."""
 
-import contextlib
-import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import references_kills as kills
 import references_processes as shared
 import torch
 from references_experiments import TINY, write_tiny_data
@@ -238,43 +236,12 @@ def test_a_process_that_stalls_ends_the_run_with_the_command_that_resumes(stalle
     assert "train --resume" in said[1]
 
 
-def workers_of(pid: int) -> list[int]:
-    """The processes that torchrun has started."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(child) for child in children if b"laplacenet" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    except OSError:
-        return []
-
-
 @pytest.mark.long
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are found in /proc")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
 @pytest.mark.parametrize("number", range(20), ids="kill-{:02}".format)
 def test_a_process_killed_at_a_random_moment_ends_the_run_within_45_s_and_it_goes_on(
     number: int, tmp_path: Path
 ) -> None:
     """Shard it with `-k "kill-00 or kill-01"`."""
-    draw = random.Random(number)
-    write_bars(tmp_path / "bars.npz")
-    command = f"{TRAIN} --checkpoint-every 1".replace("train.steps=4", "train.steps=2000")
-    launcher = shared.start_torchrun(2, command.split(), folder=tmp_path)
-    try:
-        while len(workers := workers_of(launcher.pid)) < 2 and launcher.poll() is None:
-            time.sleep(0.05)
-        time.sleep(draw.uniform(0, 25))
-        with contextlib.suppress(ProcessLookupError, IndexError):
-            os.kill(draw.choice(workers_of(launcher.pid) or workers), signal.SIGKILL)
-        launcher.wait(timeout=45)
-    finally:
-        launcher.kill()
-    folder = tmp_path / "run"
-    if (folder / "experiment.json").exists() and not (folder / "final.json").exists():
-        resumed = subprocess.run(
-            [sys.executable, "-m", "laplacenet", "train", "--resume", str(folder), "--for", "20s"],
-            env=shared.environment(),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert resumed.returncode in (0, 3), resumed.stderr
+    found = kills.kill_once(number, tmp_path)
+    assert kills.is_right(found), (found, (tmp_path / "torchrun.log").read_text()[-2000:])
