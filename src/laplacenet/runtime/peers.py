@@ -5,6 +5,7 @@ replays from a captured graph waits on the device for as long as it takes. So ea
 where all of them met, and looks whether the others do. Work that one process does alone may take as long as it likes.
 """
 
+import atexit
 import contextlib
 import os
 import platform
@@ -24,6 +25,7 @@ from laplacenet.runtime.launch import Launch
 SILENCE = "LAPLACENET_PEER_TIMEOUT"
 SILENCE_S = 20.0
 BEAT_EVERY_S = 1.0
+ENDING_S = 2.0
 LOST = "another process of this run has ended or no longer answers"
 FAILED = 1  # the exit code
 
@@ -52,13 +54,18 @@ class PeerWatch:
         self.heard_at = dict.fromkeys(self.others, time.monotonic())
         self.places: dict[int, str] = {}
         self.is_over = threading.Event()
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._beat, self._look)]
 
     def start(self) -> None:
-        for work in (self._beat, self._look):
-            threading.Thread(target=work, daemon=True, name="peers").start()
+        for thread in self.threads:
+            thread.start()
+        atexit.register(self.stop)  # a thread inside the store when Python ends would abort the process
 
     def stop(self) -> None:
         self.is_over.set()
+        for thread in self.threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=ENDING_S)
 
     def _beat(self) -> None:
         is_known = False
