@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError
 from laplacenet.runtime.launch import read_launch
@@ -151,8 +152,12 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
     launch = read_launch()
     if (launch.size > 1 or reduces_alone) and not _current.reduces:
         with lost_processes():
-            dist.init_process_group(backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"))
+            store, rank, size = next(rendezvous("env://"))  # type: ignore[no-untyped-call]
             _watch = watch_peers(launch) if launch.size > 1 else None
+            kinds = backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group(kinds, store=store, rank=rank, world_size=size)
+            if _watch is not None:
+                _watch.is_connected.set()
         _current = Group(dist.get_rank(), dist.get_world_size(), reduces=True)
     return _current
 
