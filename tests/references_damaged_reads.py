@@ -32,6 +32,8 @@ TIMES = ("time ", "run folder")
 
 PICTURES = ("label", "striped", "--labels", "given.csv", "--features", "scratch", "--no-flip", "--no-suspects")
 PICTURES += ("--steps", "4", "--batch", "12", "--size", "16", "--set", "graph.k=5")
+COMPARE = ("compare", "digits", "--methods", "supervised,fixmatch", "--labels", "20", "--steps", "2")
+COMPARE += ("--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4", "--out", "compared")
 RESUME_PICS, RESUME_CUT = ("label", "--resume", "pics"), ("label", "--resume", "cut")
 N_PICTURES, N_GIVEN = 24, 18
 
@@ -63,6 +65,8 @@ READERS = (
     Reader(("predict", "pics", "striped"), ("pics/model.*",), ("striped/003.png",)),
     Reader(("evaluate", "pics"), ("pics/*.json", "pics/*.safetensors")),
     Reader(("export", "pics", "--format", "torch-export", "--out", "new.pt2"), ("pics/model.*",)),
+    Reader(COMPARE, ("compared/*.json", "compared/finished/*.json"), ("compared/record.json",)),
+    Reader(("train", "bars.npz", "--labels", "split.csv", "--out", "new", *TINY), (), ("split.csv",)),
     Reader(RESUME_PICS, ("pics/*.json*", "pics/*.safetensors", "pics/stages/*/*", "pics/stages/*/checkpoint/*")),
     Reader(RESUME_CUT, ("cut/*.json*", "cut/stages/*/*", "cut/stages/*/checkpoint/*")),
 )
@@ -90,6 +94,7 @@ def make_place(path: Path) -> Path:
     write_embeddings(path)
     write_striped(path)
     (path / "rows.txt").write_text("0\n1\n2\n3\n4\n5\n")
+    (path / "split.csv").write_text("".join(f"{row}\n" for row in range(9)))
     for name, size in (("a/0.png", (9, 9)), ("b/1.jpg", (12, 9))):
         (path / "photos" / name).parent.mkdir(parents=True)
         Image.effect_noise(size, 60).save(path / "photos" / name)
@@ -100,6 +105,7 @@ def make_place(path: Path) -> Path:
             (("train", "bars.npz", "--labels", "9", "--out", "stopped", "--for", "0.000001s", *TINY), 3),
             (("label", "mine.npz", "--out", "labels"), 0),
             (("label", "mine.npz", "--seed", "1", "--out", "labels-twin"), 0),
+            (COMPARE, 0),
             ((*PICTURES, "--out", "pics"), 0),
             ((*PICTURES, "--seed", "1", "--out", "pics-twin"), 0),
         ):

@@ -16,6 +16,7 @@ A run that is cut off has left its curve so far in its shard.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -216,11 +217,30 @@ def margin_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
     return int(left[margins(scores)[left].argmin()])
 
 
-def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
-    """What the command `next` lists first."""
+def next_list(model: Model, scores: torch.Tensor, y: np.ndarray, n: int) -> list[int]:
+    """What the command `next` lists."""
     given, margin = torch.from_numpy(y >= 0), torch.from_numpy(margins(scores))
     labeling = SimpleNamespace(is_given=given, margin=margin, features=model.points)
-    return int(select_next(labeling, 1).rows[0])  # type: ignore[arg-type]
+    return select_next(labeling, n).rows.tolist()  # type: ignore[arg-type]
+
+
+def next_choice(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+    return next_list(model, scores, y, 1)[0]
+
+
+def next_by_lists() -> Callable[[Model, torch.Tensor, np.ndarray], int]:
+    """One list until `label` has run again, as people use it."""
+    listed: list[int] = []
+    made_for: torch.Tensor | None = None
+
+    def choose(model: Model, scores: torch.Tensor, y: np.ndarray) -> int:
+        nonlocal listed, made_for
+        if scores is not made_for or not listed:
+            n = max(1, math.ceil(model.refit_share * int((y >= 0).sum())))
+            listed, made_for = next_list(model, scores, y, n), scores
+        return listed.pop(0)
+
+    return choose
 
 
 def grid_of(row: int, scores: torch.Tensor, y: np.ndarray) -> np.ndarray:
@@ -277,7 +297,7 @@ def margin_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 
 
 
 def next_order(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
-    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_choice, seed=seed, goal=goal)
+    return baseline(pool, truth, LabelCommand(pool, n_classes_of(truth)), next_by_lists(), seed=seed, goal=goal)
 
 
 def next_grids(pool: Embedded, truth: np.ndarray, *, seed: int, goal: float = 1.0) -> Iterator[Curve]:
@@ -371,31 +391,23 @@ def is_done(options: argparse.Namespace, order: str, seed: int) -> bool:
 
 
 def merge(options: argparse.Namespace) -> None:
-    """All shards of a set become its record; a goal that a run did not reach is null."""
-    orders: dict[str, dict] = {}
+    """Shards of a set become its record; an order without shards, or that is not through, stays as it was recorded."""
     shards = [json.loads(path.read_text()) for path in sorted(options.shards.glob(f"{options.set}-*-*.json"))]
     if not shards:
         raise SystemExit(f"{options.shards}: no shards of {options.set}")
+    before = json.loads(options.out.read_text()) if options.out.exists() else {"orders": {}}
+    orders = {}
     for order, name in NAMES.items():
         own = sorted((shard for shard in shards if shard["order"] == order), key=lambda shard: shard["seed"])
-        if not own:
-            continue
-        found: dict = {"name": name, "seeds": [shard["seed"] for shard in own]}
-        for goal in (f"{goal:.0%}" for goal in GOALS):
-            needed = [shard["needed"][goal] for shard in own]
-            answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
-            is_whole = None not in answers
-            found[goal] = {
-                "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
-                "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
-                "answers": answers,
-                "shown": shown,
-            }
-        held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
-        if held:
-            found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
-        found["curves"] = [shard["curve"] for shard in own]
-        orders[order] = found
+        found = before["orders"].get(order)
+        if found is not None:
+            found = {"provenance": before["provenance"]} | found
+        if own and (all(shard["is_done"] for shard in own) or found is None):
+            found = order_of(own, name)
+        elif own:
+            print(f"{name}: not all seeds are through; left as it was")
+        if found is not None:
+            orders[order] = found
     record = {"kind": "review", "what": options.what, "provenance": shards[0]["provenance"], "orders": orders}
     write_json(options.out, record)
     for found in orders.values():
@@ -403,6 +415,25 @@ def merge(options: argparse.Namespace) -> None:
         print(f"{found['name']:45s} {len(found['seeds'])} seeds {means}")
     if options.picture is not None:
         draw(record, options.picture)
+
+
+def order_of(own: list[dict], name: str) -> dict:
+    """Of one order's shards the means over its seeds; a goal that a run did not reach is null."""
+    found: dict = {"name": name, "seeds": [shard["seed"] for shard in own], "provenance": own[0]["provenance"]}
+    for goal in (f"{goal:.0%}" for goal in GOALS):
+        needed = [shard["needed"][goal] for shard in own]
+        answers, shown = ([None if one is None else one[place] for one in needed] for place in (0, 1))
+        is_whole = None not in answers
+        found[goal] = {
+            "mean answers": round(float(np.mean(answers)), 1) if is_whole else None,
+            "mean shown": round(float(np.mean(shown)), 1) if is_whole else None,
+            "answers": answers,
+            "shown": shown,
+        }
+    held = [shard["interval held"] for shard in own if shard["interval held"] is not None]
+    if held:
+        found["share of intervals that hold the truth"] = round(float(np.mean(held)), 4)
+    return found | {"curves": [shard["curve"] for shard in own]}
 
 
 def draw(record: dict, path: Path) -> None:

@@ -13,7 +13,10 @@ from PIL import Image
 from laplacenet.data import collection, load_dataset, prepared, read_collection
 from laplacenet.data.collection import prepare_folder
 from laplacenet.data.prepared import INDEX, PIXELS, SIZE, find_prepared
-from laplacenet.data.walking import find_pictures
+from laplacenet.data.walking import FolderParts, find_pictures
+from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.models.features.folder import prepared_decoder
+from laplacenet.models.features.network import FeatureNetwork
 from laplacenet.runtime import InputError
 
 N = 23
@@ -135,7 +138,65 @@ def test_a_file_that_was_cut_short_is_prepared_anew_not_filled_with_black(photos
     files, _ = find_pictures(photos)
     found = find_prepared(files, 16)
     assert found is not None
-    assert torch.equal(found[0], from_files(photos, 16))
+    assert torch.equal(found.images, from_files(photos, 16))
+
+
+@pytest.mark.parametrize("place", [0, 1000, 5 * 3 * 16 * 16, N * 3 * 16 * 16 - 1])
+def test_a_changed_bit_of_a_prepared_picture_is_refused_and_mended(photos: Path, tmp_path: Path, place: int) -> None:
+    prepare_folder(photos, size=16)
+    pixels = pixels_file(tmp_path)
+    content = bytearray(pixels.read_bytes())
+    content[place] ^= 1 << place % 8
+    pixels.write_bytes(content)
+    with pytest.raises(
+        InputError, match=r"pixels\.u8: damaged: pictures \d+ to \d+ .* laplacenet data FOLDER --prepare"
+    ):
+        read_collection(photos, size=16)
+    tally = Tally()
+    prepare_folder(photos, size=16, monitor=tally)
+    assert tally.n == N + 1
+    assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
+
+
+def test_each_part_of_a_prepared_file_is_checked_once_when_it_is_first_read(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_folder(photos, size=16)
+    checked: list[int] = []
+    before = prepared.crc32
+    monkeypatch.setattr(prepared, "crc32", lambda images: checked.append(len(images)) or before(images))
+    files, _ = find_pictures(photos)
+    found = find_prepared(files, 16)
+    assert found is not None
+    assert checked == []
+    for row in range(N):
+        found.require_whole(row, row + 1)
+    assert sum(checked) == N
+    found.require_whole(0, N)
+    assert sum(checked) == N
+
+
+def test_statistics_of_prepared_pictures_are_those_of_the_files(photos: Path) -> None:
+    before = read_collection(photos, size=16).rows
+    prepare_folder(photos, size=16)
+    assert read_collection(photos, size=16).rows.statistics == before.statistics  # type: ignore[union-attr]
+
+
+def test_embedding_refuses_a_prepared_picture_with_a_changed_bit(photos: Path, tmp_path: Path) -> None:
+    prepare_folder(photos, size=8)
+    pixels = pixels_file(tmp_path)
+    content = bytearray(pixels.read_bytes())
+    content[-1] ^= 1
+    pixels.write_bytes(content)
+    files, _ = find_pictures(photos)
+    decode_file = prepared_decoder(FolderParts(tuple(files), (), 0, 0), 8)
+    assert decode_file is not None
+    assert decode_file(0, 8).shape == (3, 8, 8)
+    network = FeatureNetwork(
+        "grey", 3, 8, "f", (0.0,) * 3, (1.0,) * 3, lambda batch: batch.mean((2, 3)), torch.device("cpu")
+    )
+    with pytest.raises(InputError, match="--prepare"):
+        embed_pictures([file.path for file in files], network, decode_file=decode_file)
 
 
 def other_place(content: bytes) -> bytes:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from references_docs import ROOT
+from references_review_page import cell
 
 from laplacenet.experiments.benchmark import read_side_by_side
 from laplacenet.experiments.benchmark.epochs import BASELINE
@@ -89,8 +90,7 @@ def test_the_answers_of_the_review_and_of_other_orders_are_the_recorded_ones(nam
     page = (ROOT / "docs/review.md").read_text(encoding="utf-8")
     orders = json.loads((ROOT / f"results/review/{name}.json").read_text(encoding="utf-8"))["orders"]
     for order in orders.values():
-        needed = [order[goal] for goal in ("80%", "90%", "95%")]
-        cells = " | ".join(f"{one['mean answers']:.0f} ({one['mean shown']:.0f})" for one in needed)
+        cells = " | ".join(cell(order[goal]) for goal in ("80%", "90%", "95%"))
         assert f"| {cells} |" in page, order["name"]
         assert len(order["seeds"]) == 6
 

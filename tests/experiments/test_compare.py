@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
-from laplacenet.cli.comparing import why_not
+from laplacenet.cli.comparing import why_not, write_record
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench, split_name, with_held_out
 from laplacenet.experiments.finished_runs import Curve, FinishedRun, curve_of, read_finished_run
 from laplacenet.experiments.presets import digits, two_moons
@@ -201,6 +202,66 @@ def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monke
     monkeypatch.setattr(Workbench, "_begin", begin_late)
     late.open()
     assert late.next_run() == early.next_run()
+
+
+@pytest.fixture(scope="module")
+def whole_comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished comparison by time, with its record."""
+    folder = tmp_path_factory.mktemp("comparison")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("laplacenet.experiments.step_times.MEASURED_S", 0.01)
+        bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), folder / "out", CPU)
+        bench.open()
+        work_through(bench)
+        write_record(bench, folder / "record.json")
+    return folder
+
+
+COMPARED_FILES = {
+    "out/comparison.json": "choose another --out, and name a copy of its record with --record",
+    "out/finished/runs-supervised-seed-0.json": "delete it to make it again from its run",
+    "out/step-times/supervised.json": "delete it to measure the steps again",
+    "record.json": "choose another --record, or delete it",
+}
+
+
+@pytest.mark.parametrize("name", COMPARED_FILES)
+def test_a_changed_value_in_a_file_of_a_comparison_is_refused_with_what_to_do(
+    whole_comparison: Path, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(whole_comparison, tmp_path / "copy")
+    path = tmp_path / "copy" / name
+    text = path.read_text()
+    digits = [place for place, sign in enumerate(text[: text.index('"checksum"')]) if sign in "01234567"]
+    for place in digits[:: max(1, len(digits) // 25)]:
+        changed = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
+        with contextlib.suppress(ValueError):
+            if json.loads(changed) == json.loads(text):  # the last digit of a number may not matter
+                continue
+        path.write_text(changed)
+        bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
+        with pytest.raises(
+            InputError, match=rf"{re.escape(path.name)}: (damaged|not the JSON) .*; {COMPARED_FILES[name]}"
+        ):
+            use_all(bench, tmp_path / "copy" / "record.json")
+
+
+def use_all(bench: Workbench, record: Path) -> None:
+    bench.open(record)
+    bench.results()
+    bench.step_times("supervised", bench.task_of_seed(0))
+
+
+def test_a_finished_run_that_is_deleted_is_made_again_from_its_run(whole_comparison: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole_comparison, tmp_path / "copy")
+    bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
+    bench.open()
+    (before,) = bench.results()
+    (tmp_path / "copy/out/finished/runs-supervised-seed-0.json").unlink()
+    bench.open()
+    assert work_through(bench) == ["runs/supervised-seed-0"]
+    (after,) = bench.results()
+    assert (after.outcome, after.curve) == (before.outcome, before.curve)
 
 
 def test_settings_may_concern_one_method_alone() -> None:

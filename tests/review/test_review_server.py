@@ -247,6 +247,25 @@ def test_an_answer_is_on_the_disk_when_it_is_acknowledged(client, review):
     assert any(line["n"] == entry["n"] and line["pictures"] == ["<img src=x onerror=alert(1)>.png"] for line in lines)
 
 
+def test_an_answer_that_the_disk_does_not_take_is_not_acknowledged(client, review, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    answer = {"answer": "label", "name": "red", "pictures": [4], "via": "search", "seen": 0}
+    post(client, "/api/classes", action="new", name="red")
+    n, size = client.get("/api/summary").json()["n"], review.session.journal.path.stat().st_size
+    with monkeypatch.context() as patch:
+        patch.setattr("laplacenet.review.journal.os.fsync", full)
+        response = post(client, "/api/answer", **answer)
+    assert (response.status_code, response.json()["error"]) == (507, "not saved: No space left on device")
+    assert client.get("/api/summary").json()["n"] == n
+    assert review.session.journal.path.stat().st_size == size
+    assert (
+        post(client, "/api/answer", answer="label", name="red", pictures=[4], via="search", seen=0).status_code == 200
+    )
+    post(client, "/api/undo")
+
+
 def test_answers_become_visible_in_all_labels(client, review):
     for number, photo in enumerate(review.session.photos[:12]):
         name = "first" if number % 2 else "second"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from references_review_page import PAGE, ROOT, page_of
 from references_review_simulation import (
     BASELINE_C,
     ORDERS,
@@ -118,3 +119,28 @@ def test_the_best_grid_is_the_best_of_all_subsets(rows):
     best = max(float(gain[list(s)].sum() / (1 + doubt[list(s)].sum())) for s in subsets)
     assert rate == pytest.approx(best, rel=1e-3)
     assert rate == pytest.approx(float(gain[members].sum() / (1 + doubt[members].sum())), rel=1e-3)
+
+
+def test_the_tables_on_the_page_are_those_of_the_records():
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert page_of(page) == page
+
+
+def test_an_order_that_is_not_through_leaves_the_recorded_one(pool_and_truth, tmp_path, monkeypatch):
+    pool, truth = pool_and_truth
+    np.savez(tmp_path / "pool.npz", embeddings=pool.vectors().numpy())
+    np.save(tmp_path / "truth.npy", np.roll(truth, 1))  # which nothing can learn
+    out, shards = tmp_path / "blobs.json", ["--shards", str(tmp_path / "shards")]
+    run = ["run", "--set", "blobs", "--embeddings", str(tmp_path / "pool.npz"), "--truth", str(tmp_path / "truth.npy")]
+    merge = ["merge", "--set", "blobs", *shards, "--out", str(out)]
+    for order, seconds in (("margin", "60"), ("random", "60"), ("margin", "0")):
+        one = [*run, *shards, "--order", order, "--seed", "0", "--seconds", seconds, "--goal", "0.95"]
+        for words in (one, merge):
+            monkeypatch.setattr("sys.argv", ["simulation", *words])
+            main()
+        for shard in (tmp_path / "shards").iterdir():
+            shard.unlink()
+    orders = json.loads(out.read_text())["orders"]
+    assert list(orders) == ["margin", "random"]
+    assert orders["margin"]["95%"]["mean answers"] is not None
+    assert orders["margin"]["provenance"]["date"] <= orders["random"]["provenance"]["date"]

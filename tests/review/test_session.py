@@ -460,3 +460,20 @@ def test_names_may_hold_what_joins_emoji_and_letters_but_nothing_else_that_is_in
     for name in ("\u200d", "a\u202eb", "a\x00b", "a\ufeffb"):
         with pytest.raises(InputError, match="printable"):
             session.new_class("a", name)
+
+
+def test_a_full_disk_stops_the_curve_but_not_the_labels(session, truth, monkeypatch):
+    append = session.journal.append
+
+    def append_unless_estimate(by, kind, content):
+        if kind == "estimate":
+            raise OSError(28, "No space left on device")
+        return append(by, kind, content)
+
+    monkeypatch.setattr(session.journal, "append", append_unless_estimate)
+    play(session, truth, 14)
+    assert session.state.curve == []
+    monkeypatch.undo()
+    play(session, truth, 2)
+    assert session.live.current.n >= session.state.n - 1
+    assert len(session.state.curve) == 1

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from laplacenet.runtime import (
     write_json,
     write_whole,
 )
+from laplacenet.runtime.device import convolution_trials, wake_up
 from laplacenet.runtime.errors import first_line
 
 
@@ -59,6 +61,19 @@ def test_devices_are_chosen_by_name() -> None:
 def test_a_missing_gpu_is_said_in_one_line() -> None:
     with pytest.raises(InputError, match="this machine has no CUDA device"):
         choose_device("cuda")
+
+
+def test_a_cpu_needs_no_waking() -> None:
+    before = threading.active_count()
+    wake_up(torch.device("cpu"))
+    assert threading.active_count() == before
+
+
+def test_trials_of_convolutions_are_put_back_as_they_were() -> None:
+    before = torch.backends.cudnn.benchmark
+    with convolution_trials(not before):
+        assert torch.backends.cudnn.benchmark is not before
+    assert torch.backends.cudnn.benchmark is before
 
 
 def test_a_file_is_written_whole_and_replaced_whole(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
-from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, write_json, write_whole
+from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, write_sealed, write_whole
 from laplacenet.training import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
@@ -198,7 +198,7 @@ def write_record(bench: Workbench, record: Path | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with bench.lock("reports"):
         content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
-        write_json(path, provenance(bench.execution.device) | content)
+        write_sealed(path, provenance(bench.execution.device) | content)
 
 
 def write_reports(bench: Workbench, record: Path | None) -> None:

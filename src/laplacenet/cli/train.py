@@ -111,11 +111,15 @@ def train(
     if resume is not None:
         where, how_often = ("device", "compile_loss", "data_dir", "download"), ("checkpoint_every", "judge_every")
         refuse_beside_resume(typed, *where, *how_often, "time_limit", "profile")
+    from laplacenet.runtime.device import choose_device, wake_up
+
+    chosen_device = choose_device(device)
+    wake_up(chosen_device)  # it begins while other things are imported and read
     from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
     from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
     from laplacenet.experiments import override, read_experiment
     from laplacenet.experiments.fitting import fit_method
-    from laplacenet.runtime import RunFolder, choose_device, start_group
+    from laplacenet.runtime import RunFolder, start_group
     from laplacenet.runtime.monitor import reading_ends_at, time_left
     from laplacenet.runtime.timeline import mark, timeline
     from laplacenet.training import Execution
@@ -125,7 +129,7 @@ def train(
         started_at = time.monotonic()
         ends_at = reading_ends_at(time_limit, started_at)
         execution = Execution(
-            choose_device(device),
+            chosen_device,
             compile=compile_loss,
             checkpoint_every_s=checkpoint_every,
             judge_every=judge_every,

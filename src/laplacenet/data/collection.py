@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from jaxtyping import Int64
+from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from laplacenet.data.arrays import ARRAY_SUFFIXES, TRAIN_KEYS, ArrayKeys, read_array_file
 from laplacenet.data.classes import label_notes, numbered
 from laplacenet.data.dataset import Skipped
-from laplacenet.data.images import ImageSet, VectorSet
+from laplacenet.data.images import MEASURED, ChannelStatistics, ImageSet, VectorSet, channel_statistics
 from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
 from laplacenet.data.names import in_one_line
 from laplacenet.data.npz import free_memory
 from laplacenet.data.pictures import NO_MONITOR, decode_all, default_size, is_grey, one_channel, require_size
-from laplacenet.data.prepared import Decoded, find_prepared, prepare, prepared_size
+from laplacenet.data.prepared import find_prepared, prepare, prepared_size
 from laplacenet.data.walking import (
     TEST,
     TRAIN,
@@ -140,13 +140,15 @@ def read_picture_folder(
     labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped, options=options)
     test_labels = _test_labels(parts, folder, class_names) if with_test else None
     size = options.size or prepared_size(parts.train) or default_size(parts.train)
-    images, kept, unreadable = read_all(parts.train, size=size, monitor=monitor)
-    skipped += unreadable
+    pictures = read_all(parts.train, size=size, monitor=monitor)
+    images, kept = pictures.images, pictures.kept
+    skipped += pictures.skipped
     if not kept:
         raise InputError(nothing_found(folder, skipped))
-    images = images[:, :1].contiguous() if is_grey(images) else images
-    names = names_of(parts.train, kept)
-    rows = ImageSet(images, labels[kept], class_names, names)
+    names, statistics = names_of(parts.train, kept), pictures.statistics
+    if is_grey(images):
+        images, statistics = images[:, :1].contiguous(), MEASURED
+    rows = ImageSet(images, labels[kept], class_names, names, statistics)
     test, test_skipped = None, list[Skipped]()
     if test_labels is not None and parts.test:
         test, test_skipped = _read_test(parts.test, test_labels, rows, monitor=monitor)
@@ -154,12 +156,26 @@ def read_picture_folder(
     return Collection(rows, names, folder, (*skipped, *test_skipped), notes), test
 
 
-def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], monitor: Monitor) -> Decoded:
-    """Prepared ones as they lie in their file, others decoded into memory, if it holds them."""
-    prepared = find_prepared(pictures, size)
-    if prepared is not None:
+@dataclass(frozen=True, eq=False)
+class ReadPictures:
+    """The pictures of some files, which of the files those are, and the files that could not be read."""
+
+    images: UInt8[Tensor, "n 3 h w"]
+    kept: list[int]
+    skipped: list[Skipped]
+    statistics: ChannelStatistics = MEASURED
+
+
+def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], monitor: Monitor) -> ReadPictures:
+    """Prepared ones as they lie in their file, others decoded into memory, if it holds them.
+
+    Prepared ones are checked while their statistics are measured: each is read once for both.
+    """
+    found = find_prepared(pictures, size)
+    if found is not None:
+        statistics = channel_statistics(found.images, check=found.require_whole)
         monitor.advance(len(pictures))
-        return prepared
+        return ReadPictures(found.images, found.kept, found.skipped, statistics)
     width, height = (size, size) if isinstance(size, int) else size
     needed, free = 3 * width * height * len(pictures), free_memory()
     if needed > free:
@@ -167,7 +183,7 @@ def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], mo
             f"{len(pictures)} pictures of {width}×{height} take {needed / 2**30:.1f} GiB, {free / 2**30:.1f} are free;"
             " write them into a file first: laplacenet data FOLDER --prepare"
         )
-    return decode_all(pictures, size=size, monitor=monitor)
+    return ReadPictures(*decode_all(pictures, size=size, monitor=monitor))
 
 
 def prepare_folder(folder: Path, *, size: int | None, monitor: Monitor = NO_MONITOR) -> tuple[int, int]:
@@ -222,11 +238,12 @@ def _read_test(
     files: Sequence[PictureFile], labels: Int64[Tensor, " m"], train: ImageSet, *, monitor: Monitor
 ) -> tuple[ImageSet | None, list[Skipped]]:
     n_channels, height, width = train.images.shape[1:]
-    images, kept, skipped = read_all(files, size=(width, height), monitor=monitor)
-    if not kept:
-        return None, skipped
-    images = one_channel(images) if n_channels == 1 else images
-    return ImageSet(images, labels[kept], train.class_names, names_of(files, kept), train.statistics), skipped
+    read = read_all(files, size=(width, height), monitor=monitor)
+    if not read.kept:
+        return None, read.skipped
+    images = one_channel(read.images) if n_channels == 1 else read.images
+    names = names_of(files, read.kept)
+    return ImageSet(images, labels[read.kept], train.class_names, names, train.statistics), read.skipped
 
 
 def _lost(parts: FolderParts, labels: Int64[Tensor, " n"], kept: list[int], *, with_test: bool) -> list[str]:

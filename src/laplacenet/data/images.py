@@ -1,6 +1,7 @@
 """Rows to learn from: images as one uint8 tensor, or vectors, with what is known of their labels."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,10 +39,17 @@ MEASURED = ChannelStatistics((), ())
 """Stands for statistics still to be measured on the images themselves."""
 
 
-def channel_statistics(images: UInt8[Tensor, "n c h w"], *, block: int = 256) -> ChannelStatistics:
-    """Mean and deviation of each channel, from an exact histogram of its grey levels."""
+def channel_statistics(
+    images: UInt8[Tensor, "n c h w"], *, block: int = 256, check: Callable[[int, int], None] | None = None
+) -> ChannelStatistics:
+    """Mean and deviation of each channel, from an exact histogram of its grey levels.
+
+    `check` is asked before the rows from one number to another are read.
+    """
     histogram = np.zeros((images.shape[1], 256), dtype=np.int64)
     for start in range(0, len(images), block):
+        if check is not None:
+            check(start, min(start + block, len(images)))
         pixels = images[start : start + block].cpu().numpy()
         for channel in range(images.shape[1]):
             histogram[channel] += np.bincount(pixels[:, channel].ravel(), minlength=256)

@@ -3,15 +3,21 @@
 `laplacenet data FOLDER --prepare` writes it; whoever reads the same pictures at the same size finds it. It lies in the
 cache folder, under the names and states of all its files, so that a file that is added, changed or removed leads
 elsewhere. Pictures are only appended, and a line in the index says when some are there for good: whatever is behind the
-last line is cut off when an interrupted preparation goes on. A line carries a checksum: one that is damaged ends the
-index.
+last line is cut off when an interrupted preparation goes on.
+
+A line carries a checksum of itself, and one that is damaged ends the index. It also carries the CRC-32 of its pictures'
+bytes, which is compared when the first of them is read: a changed bit is refused, and nothing is read only to be
+checked. Preparing the folder again checks all that is there and decodes from the first damage on.
 """
 
 import hashlib
 import json
 import os
+import threading
+import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +37,7 @@ FORMAT = 2
 FOLDER, PIXELS, INDEX, SIZE = "pictures", "pixels.u8", "index.jsonl", "size.json"
 SIDE = "side"
 PICTURES_PER_LINE = 1024
-
-Decoded = tuple[UInt8[Tensor, "n 3 h w"], list[int], list[Skipped]]
+LINE_KEYS = {"n_files", "failures", "crc32"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,49 @@ class Prepared:
         shape = (n, 3, self.height, self.width)
         return torch.from_numpy(np.memmap(self.folder / PIXELS, dtype=np.uint8, mode="c", shape=shape))
 
+    def whole_lines(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The lines before the first whose pictures are not as they were written."""
+        for number, line in enumerate(lines):
+            start, stop = counts(lines[:number])[1], counts(lines[: number + 1])[1]
+            if not has_bytes(self, stop) or (start < stop and crc32(self.images(stop)[start:]) != line["crc32"]):
+                return lines[:number]
+        return lines
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedPictures:
+    """All pictures of a folder in their file: those `kept`, and the `skipped`, which could not be read.
+
+    `starts` are the first rows of the parts that have a checksum each, and where the last part ends.
+    """
+
+    path: Path
+    images: UInt8[Tensor, "n 3 h w"]
+    kept: list[int]
+    skipped: list[Skipped]
+    starts: list[int]
+    sums: list[int]
+    _checked: set[int] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def require_whole(self, start: int, stop: int) -> None:
+        """Compare the checksums of the parts in which these rows lie, unless that was done before."""
+        for part in range(bisect_right(self.starts, start) - 1, bisect_left(self.starts, stop)):
+            with self._lock:  # threads that read one part at once would all check it
+                if part in self._checked:
+                    continue
+                first, end = self.starts[part], self.starts[part + 1]
+                if first < end and crc32(self.images[first:end]) != self.sums[part]:
+                    raise InputError(
+                        f"{self.path}: damaged: pictures {first + 1} to {end} are not as they were written;"
+                        " decode them again with laplacenet data FOLDER --prepare, or delete the file"
+                    )
+                self._checked.add(part)
+
+
+def crc32(images: UInt8[Tensor, "n 3 h w"]) -> int:
+    return zlib.crc32(images.numpy())
+
 
 def read_line(line: bytes) -> dict[str, Any] | None:
     """A line of the index; None where it is not as it was written."""
@@ -74,24 +122,27 @@ def read_line(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or line != written_line(found):
         return None
-    return found if found.pop(CHECKSUM, None) == checksum(found) else None
+    return found if found.pop(CHECKSUM, None) == checksum(found) and found.keys() == LINE_KEYS else None
 
 
-def find_prepared(pictures: Sequence[PictureFile], size: int | tuple[int, int]) -> Decoded | None:
-    """As `decode_all` gives them; None where they have not all been prepared."""
+def find_prepared(pictures: Sequence[PictureFile], size: int | tuple[int, int]) -> PreparedPictures | None:
+    """None where they have not all been prepared."""
     folder = folder_of(pictures)
     if folder is None:
         return None
     prepared = at_size(folder, size)
     failures: dict[int, str] = {}
-    n_done = 0
-    for line in prepared.lines():
+    n_done, starts, lines = 0, [0], prepared.lines()
+    for line in lines:
         failures |= {n_done + int(place): reason for place, reason in line["failures"].items()}
         n_done += line["n_files"]
+        starts.append(n_done - len(failures))
     kept = [row for row in range(n_done) if row not in failures]
     if n_done != len(pictures) or not kept or not has_bytes(prepared, len(kept)):
         return None
-    return prepared.images(len(kept)), kept, [Skipped(pictures[row].name, why) for row, why in failures.items()]
+    skipped = [Skipped(pictures[row].name, why) for row, why in failures.items()]
+    sums = [line["crc32"] for line in lines]
+    return PreparedPictures(prepared.folder / PIXELS, prepared.images(len(kept)), kept, skipped, starts, sums)
 
 
 def has_bytes(prepared: Prepared, n: int) -> bool:
@@ -123,10 +174,8 @@ def prepare(
     prepared.folder.mkdir(parents=True, exist_ok=True)
     if is_default:
         write_sealed(folder / SIZE, {SIDE: size})
-    lines = prepared.lines()
+    lines = prepared.whole_lines(prepared.lines())
     n_done, n_kept = counts(lines)
-    if not has_bytes(prepared, n_kept):  # to make the file longer would add black pictures
-        lines, n_done, n_kept = [], 0, 0
     monitor.advance(n_done)
     with (prepared.folder / PIXELS).open("ab") as pixels, (prepared.folder / INDEX).open("ab") as index:
         os.truncate(pixels.fileno(), n_kept * prepared.row_bytes)
@@ -139,7 +188,7 @@ def prepare(
             pixels.write(images.numpy().tobytes())
             pixels.flush()
             os.fsync(pixels.fileno())
-            index.writelines(written([{"n_files": len(some), "failures": failures}]))
+            index.writelines(written([{"n_files": len(some), "failures": failures, "crc32": crc32(images)}]))
             index.flush()
             os.fsync(index.fileno())
     sync(prepared.folder)

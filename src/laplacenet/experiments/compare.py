@@ -39,9 +39,9 @@ from laplacenet.experiments.run_records import (
 )
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import Task, prepare, views_of
-from laplacenet.runtime import InputError, Monitor, RunFolder, provenance, read_json, stream, write_json
+from laplacenet.runtime import InputError, Monitor, RunFolder, provenance, read_json, read_sealed, stream, write_sealed
 from laplacenet.runtime.decoding import decode
-from laplacenet.runtime.files import TEMPORARY
+from laplacenet.runtime.files import CHECKSUM, TEMPORARY
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import Execution, method_class
 from laplacenet.training.guards import DivergedError
@@ -140,7 +140,9 @@ class Workbench:
         if not (self.folder / STATE).is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._begin()
-        self._refuse_other(read_json(self.folder / STATE), source=self.folder, option="--out")
+        remedy = "choose another --out, and name a copy of its record with --record to keep the runs that are finished"
+        state = self._read(self.folder / STATE, remedy=remedy)
+        self._refuse_other(state, source=self.folder, option="--out")
         (self.folder / FINISHED).mkdir(exist_ok=True)
         if record is not None and record.is_file():
             with self.lock("opening"):
@@ -154,7 +156,7 @@ class Workbench:
             raise InputError(f"{self.folder}: holds something else; choose another --out")
         with self.lock("opening"):
             if not (self.folder / STATE).is_file():
-                write_json(self.folder / STATE, {"comparison": self.identity})
+                write_sealed(self.folder / STATE, {"comparison": self.identity})
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -172,11 +174,13 @@ class Workbench:
 
     def _take_over(self, record: Path) -> None:
         content = read_json(record)
+        if isinstance(content, dict) and CHECKSUM in content:  # records of older versions have none
+            content = self._read(record, remedy="choose another --record, or delete it to write it again")
         self._refuse_other(content, source=record, option="--record")
         for entry in [*content.get("tuning", []), *content.get("runs", [])]:
             finished = read_finished_run(entry, source=str(record))
             if not self.is_done(finished.run):
-                write_json(self._finished(finished.run), finished.to_json())
+                write_sealed(self._finished(finished.run), finished.to_json())
 
     def due_runs(self) -> list[ComparedRun]:
         """What is left of the first stage that is not finished, but for what failed."""
@@ -274,7 +278,7 @@ class Workbench:
 
     def result(self, run: ComparedRun) -> FinishedRun:
         path = self._finished(run)
-        return read_finished_run(read_json(path), source=str(path))
+        return read_finished_run(self._read(path, remedy="delete it to make it again from its run"), source=str(path))
 
     def _finished(self, run: ComparedRun) -> Path:
         return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")
@@ -287,7 +291,7 @@ class Workbench:
             raise error from None
         path = self._failed(run)
         path.parent.mkdir(exist_ok=True)
-        write_json(path, FailedRun.of(run, error, failed_at=time.time()).to_json())
+        write_sealed(path, FailedRun.of(run, error, failed_at=time.time()).to_json())
 
     def failures(self) -> list[FailedRun]:
         """Of this command, the processes that were started with it included."""
@@ -299,7 +303,7 @@ class Workbench:
 
     def _failure(self, run: ComparedRun) -> FailedRun:
         path = self._failed(run)
-        return decode(FailedRun, read_json(path), source=str(path))
+        return decode(FailedRun, self._read(path, remedy="delete it"), source=str(path))
 
     def _failed(self, run: ComparedRun) -> Path:
         return self.folder / FAILED / (run.name.replace("/", "-") + ".json")
@@ -350,8 +354,16 @@ class Workbench:
             if not path.is_file():
                 long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
                 times = measure_step_times(replace(task, experiment=long), self.execution)
-                write_json(path, dataclasses.asdict(times))
-        return decode(StepTimes, read_json(path), source=str(path))
+                write_sealed(path, dataclasses.asdict(times))
+        content = self._read(path, remedy="delete it to measure the steps again")
+        return decode(StepTimes, content, source=str(path))
+
+    def _read(self, path: Path, *, remedy: str) -> dict[str, Any]:
+        """A file with a checksum; where it is damaged, what to do is said."""
+        try:
+            return read_sealed(path)
+        except InputError as error:
+            raise InputError(f"{error}; {remedy}") from error
 
     def _step_times(self, method: str) -> Path:
         return self.folder / STEP_TIMES / f"{method.replace(':', '.')}.json"
@@ -375,7 +387,7 @@ class Workbench:
         origin = provenance(self.execution.device)
         curve = curve_of(read_epochs(RunFolder.open(self.folder / run.name)))
         finished = FinishedRun(run, task.experiment, outcome, curve, wall_s, origin)
-        write_json(self._finished(run), finished.to_json())
+        write_sealed(self._finished(run), finished.to_json())
 
 
 def is_finished(folder: RunFolder) -> bool:

@@ -1,5 +1,6 @@
 """One review: the pictures, the journal with its state, and the live result, consistent for every tab and person."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -210,7 +211,8 @@ class Session:
                 middle = (estimate.low + estimate.high) / 2
                 value = estimate.value if estimate.value is not None else middle
                 point = {"questions": state.n_questions, "audits": estimate.n_audits, "value": value}
-                self._append("estimate", "estimate", point | {"low": estimate.low, "high": estimate.high})
+                with contextlib.suppress(OSError):  # the disk is full: the curve waits, labels go on
+                    self._append("estimate", "estimate", point | {"low": estimate.low, "high": estimate.high})
         self.on_change()
 
     # Questions

@@ -1,6 +1,7 @@
 """Where the arithmetic happens, and in which precision."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -48,6 +49,19 @@ def _own_gpu(name: str, launch: Launch) -> torch.device:
     device = torch.device("cuda", launch.local_rank)
     torch.cuda.set_device(device)
     return device
+
+
+def wake_up(device: torch.device) -> None:
+    """Let a GPU begin in a thread: its context and its libraries take a second in which other things can be done."""
+
+    def begin() -> None:
+        with contextlib.suppress(RuntimeError):  # whoever uses the device next is told
+            x = torch.zeros(1, 8, 8, 8, device=device, dtype=compute_dtype(device))
+            torch.nn.functional.conv2d(x, x.new_zeros(8, 8, 3, 3))
+            x[0, 0] @ x[0, 0]
+
+    if device.type == "cuda":
+        threading.Thread(target=begin, name="wake-up", daemon=True).start()
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:

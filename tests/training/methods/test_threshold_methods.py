@@ -1,5 +1,6 @@
 """FlexMatch, SoftMatch, AdaMatch, SimMatch and PL-Mixup against their formulas, over several steps."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,18 @@ def simmatch_loss(learner: Any, z: Tensor, mean_z: Tensor, targets: Tensor, bank
         instances.append(-(corrected * log_s).sum())
     assert sum(loss > 0 for loss in unlabeled) > 0
     return float(functional.cross_entropy(logits[:4], targets[:4]) + np.mean(unlabeled) + 0.7 * np.mean(instances))
+
+
+def test_the_projection_begins_as_the_runs_seed_says() -> None:
+    method: Any = make_method("simmatch")
+    methods = [replace(method, problem=replace(method.problem, seed=seed)) for seed in (1, 1, 2)]
+    learners: list[Any] = [one.learner(build_model("small-cnn", n_classes=3, in_channels=1)) for one in methods]
+    for first, again, other in (
+        [learner.projection[0].weight for learner in learners],
+        [learner.bank for learner in learners],
+    ):
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
 
 
 def test_the_projection_is_averaged_like_the_network() -> None:

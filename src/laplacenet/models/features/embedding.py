@@ -24,7 +24,7 @@ from laplacenet.data.files import reason_of
 from laplacenet.models.features.cache import VectorCache, picture_key
 from laplacenet.models.features.network import FeatureNetwork
 from laplacenet.models.features.vector_rows import VectorRows
-from laplacenet.runtime import Monitor, NullMonitor
+from laplacenet.runtime import InputError, Monitor, NullMonitor
 
 BYTES_AHEAD = 1 << 28
 PICTURES_PER_SAVE = 512
@@ -158,6 +158,8 @@ def _decode_batch(decode_file: Decoder, positions: list[int], pixels: int, is_ov
         try:
             pictures.append(decode_file(position, pixels))
             kept.append(position)
+        except InputError:  # of the file in which pictures were prepared
+            raise
         except Exception as error:  # decoders of damaged files fail in many ways; each is the file's fault
             failures[position] = reason_of(error)
     return _Batch(kept, failures, pictures=torch.stack(pictures) if pictures else None)

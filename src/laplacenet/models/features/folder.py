@@ -102,13 +102,13 @@ def prepared_decoder(parts: FolderParts, pixels: int) -> Decoder | None:
     found = find_prepared(parts.train, pixels)
     if found is None:
         return None
-    images, kept, skipped = found
-    rows = {position: row for row, position in enumerate(kept)}
-    reasons = {file.path: file.reason for file in skipped}
+    rows = {position: row for row, position in enumerate(found.kept)}
+    reasons = {file.path: file.reason for file in found.skipped}
 
     def decode_file(position: int, _: int) -> UInt8[Tensor, "3 h w"]:
         if position not in rows:
             raise ValueError(reasons[parts.train[position].name])
-        return images[rows[position]]
+        found.require_whole(rows[position], rows[position] + 1)
+        return found.images[rows[position]]
 
     return decode_file

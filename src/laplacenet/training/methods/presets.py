@@ -3,6 +3,7 @@
 `original` is each paper's setting for CIFAR-10; what differs on CIFAR-100 stands below. `equal` is the
 protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment
 for every method; LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
+Weight decay concerns all parameters here; Google's code and USB leave out those of normalization and biases.
 """
 
 from laplacenet.runtime import InputError

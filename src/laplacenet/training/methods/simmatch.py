@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.models import Network, still_statistics
+from laplacenet.runtime import stream_seed
 from laplacenet.training.averages import Statistics, StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.alignment import align, move_average
@@ -42,11 +43,11 @@ class SimMatchConfig(FixMatchConfig):
 
 
 class Projection(nn.Sequential):
-    """From embeddings to unit vectors that are compared; begins the same in every run."""
+    """From embeddings to unit vectors that are compared."""
 
-    def __init__(self, n: int, n_projected: int) -> None:
+    def __init__(self, n: int, n_projected: int, *, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.manual_seed(seed)
             super().__init__(nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n_projected))
 
     def forward(self, z: Float[Tensor, "b d"]) -> Float[Tensor, "b k"]:
@@ -61,12 +62,12 @@ class SimMatchLearner(StudentAndTeacher):
     place: Tensor
     outputs: Tensor
 
-    def __init__(self, student: Network, labels: Int64[Tensor, " n"], n_projected: int) -> None:
+    def __init__(self, student: Network, labels: Int64[Tensor, " n"], n_projected: int, *, seed: int) -> None:
         super().__init__(student)
-        self.projection = Projection(student.embedding_size, n_projected)
+        self.projection = Projection(student.embedding_size, n_projected, seed=seed)
         self.mean_projection = copy.deepcopy(self.projection).requires_grad_(False)
         n_labeled = int((labels >= 0).sum())
-        vectors = torch.randn(n_labeled, n_projected, generator=torch.Generator().manual_seed(0))
+        vectors = torch.randn(n_labeled, n_projected, generator=torch.Generator().manual_seed(seed))
         self.register_buffer("bank", functional.normalize(vectors, dim=1))
         self.register_buffer("bank_labels", labels[labels >= 0].clone())
         self.register_buffer("place", (labels >= 0).long().cumsum(0) - 1)
@@ -105,7 +106,8 @@ class SimMatch(WeakStrong):
     source: ClassVar[str] = "Zheng et al., SimMatch, 2022"
 
     def learner(self, network: Network) -> nn.Module:
-        return SimMatchLearner(network, self.problem.labels, self.config.n_projected)
+        seed = stream_seed(self.problem.seed, "projection")
+        return SimMatchLearner(network, self.problem.labels, self.config.n_projected, seed=seed)
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, SimMatchLearner)
