@@ -152,7 +152,7 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
     launch = read_launch()
     if (launch.size > 1 or reduces_alone) and not _current.reduces:
         with lost_processes():
-            store, rank, size = next(rendezvous("env://"))  # type: ignore[no-untyped-call]
+            store, rank, size = next(rendezvous("env://"))
             _watch = watch_peers(launch) if launch.size > 1 else None
             kinds = backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
             dist.init_process_group(kinds, store=store, rank=rank, world_size=size)
