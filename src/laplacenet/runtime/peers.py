@@ -102,7 +102,7 @@ class PeerWatch:
                 self._end(silent)
 
     def _cannot_connect(self, now: float) -> bool:
-        """All processes are there, but gloo waits for a connection: seen once after a restart on a loaded machine."""
+        """All processes are there, but one of them waits for a connection to another."""
         is_late = self.all_there_at is not None and now - self.all_there_at > CONNECTING * self.silence_s
         return is_late and not self.is_connected.is_set()
 
