@@ -135,7 +135,10 @@ def main() -> None:
     done: list[dict[str, Any]] = []
     for number in range(int(first), int(last or first) + 1):
         with tempfile.TemporaryDirectory() as folder:
-            done.append(kill_once(number, Path(folder)))
+            found = kill_once(number, Path(folder))
+            if not is_right(found):
+                found["log"] = (Path(folder) / "torchrun.log").read_text()[-8000:]
+            done.append(found)
         print(json.dumps(done[-1]), flush=True)
         asked.out.write_text(json.dumps(done))
 
