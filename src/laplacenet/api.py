@@ -278,6 +278,10 @@ def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
         return "scratch" if is_training or not pictures.is_dir() else features
     if features != "scratch" and not pictures.is_dir():
         raise InputError(f"--features {features}: {pictures} is no folder of pictures; leave --features out")
+    from laplacenet.models.features.load import is_features_name, unknown_features
+
+    if features != "scratch" and not is_features_name(features):
+        raise unknown_features(features, "auto", "scratch")
     return str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
 
 

@@ -63,7 +63,10 @@ def test_options_of_training_train_from_scratch(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("label photos --labels labels.csv --features lite9", "unknown features 'lite9'"),
+        (
+            "label photos --labels labels.csv --features lite9",
+            "unknown features 'lite9'; choose auto, scratch, lite0, lite1",
+        ),
         ("label photos --labels labels.csv --features lite0 --weights nowhere.pth", "nowhere.pth"),
         ("label photos --labels labels.csv --set collection.features=scratch", "cannot be set this way"),
     ],

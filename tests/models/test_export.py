@@ -95,3 +95,17 @@ def test_only_networks_for_pictures_are_exported(tmp_path: Path) -> None:
     description = ModelDescription(ModelConfig("mlp"), (2,), ("a", "b"), None)
     with pytest.raises(InputError, match="reads vectors"):
         export_model(description.build(), description, tmp_path / "model.pt2", form="torch-export")
+
+
+def test_pictures_for_which_there_is_no_memory_are_refused_at_once(tmp_path: Path) -> None:
+    network, description = untrained("small-cnn", 3, 100_000, 100_000)
+    with pytest.raises(
+        InputError, match=r"pictures of 3×100000×100000: .* GiB of memory, .* train with smaller pictures"
+    ):
+        export_model(network, description, tmp_path / "model.pt2", form="torch-export")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_pictures_are_asked_about_once() -> None:
+    assert module.checked_batches((3, 256, 256)) == (1, 5)
+    assert module.checked_batches((3, 4096, 4096)) == (1,)

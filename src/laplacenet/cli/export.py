@@ -43,7 +43,7 @@ def export(
     from laplacenet.labeling.beside.joined_model import load_any_network
     from laplacenet.labeling.embeddings import holds_graph_model
     from laplacenet.labeling.feature_model import feature_network, holds_feature_model
-    from laplacenet.models.export import export_model
+    from laplacenet.models.export import export_model, is_large
     from laplacenet.runtime import InputError, RunFolder
 
     path = RunFolder.open(run).path
@@ -54,7 +54,9 @@ def export(
     if holds_graph_model(path):
         raise InputError(f"{run}: labeled embeddings by a graph; there is no network to export, use laplacenet predict")
     network, description = feature_network(path) if holds_feature_model(path) else load_any_network(path)
-    difference = export_model(network, description, out, form=form)
     shape = "×".join(map(str, description.input_shape))
+    if is_large(description.input_shape):
+        typer.echo(f"the file is checked with pictures of {shape}, which takes a while …", err=True)
+    difference = export_model(network, description, out, form=form)
     typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
     typer.echo(f"checked  it agrees with the run's network (largest difference {difference:.1g})")

@@ -107,7 +107,7 @@ def train(
       laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
-    typed = typed_options(train, locals())
+    typed, started_at = typed_options(train, locals()), time.monotonic()  # before the imports, which take their time
     if resume is not None:
         where, how_often = ("device", "compile_loss", "data_dir", "download"), ("checkpoint_every", "judge_every")
         refuse_beside_resume(typed, *where, *how_often, "time_limit", "profile")
@@ -126,7 +126,6 @@ def train(
     from laplacenet.training.methods.presets import ORIGINAL
 
     with timeline(is_on=profile) as line:
-        started_at = time.monotonic()
         ends_at = reading_ends_at(time_limit, started_at)
         execution = Execution(
             chosen_device,

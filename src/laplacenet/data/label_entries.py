@@ -130,10 +130,11 @@ def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
         part = list(map(str.strip, lines[start : start + LINES_PER_PART]))
         numbers = [start + place for place, line in enumerate(part, start=1) if line]
         objects = list(filter(None, part))
-        found = _joined_objects(objects)
-        if found is None:
-            found = (_json_object(line, where=f"{where}, line {n}") for n, line in zip(numbers, objects, strict=True))
-        yield from zip(numbers, found, strict=True)
+        if (found := _joined_objects(objects)) is not None:
+            yield from zip(numbers, found, strict=True)
+            continue
+        for number, line in zip(numbers, objects, strict=True):
+            yield number, _json_object(line, where=f"{where}, line {number}")
 
 
 def _joined_objects(objects: list[str]) -> list[Any] | None:

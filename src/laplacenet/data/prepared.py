@@ -111,7 +111,7 @@ class PreparedPictures:
 
 
 def crc32(images: UInt8[Tensor, "n 3 h w"]) -> int:
-    return zlib.crc32(images.numpy())
+    return zlib.crc32(images.numpy().data)
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ metadata.
 """
 
 import contextlib
+import copy
 import importlib.util
 import io
 import json
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 
 import laplacenet
 from laplacenet.augment import normalized
+from laplacenet.data.npz import free_memory
 from laplacenet.models import Inference, ModelDescription, Network
 from laplacenet.runtime import InputError, RunError, stream, write_whole
 
@@ -30,7 +32,7 @@ FORMATS = {"torch-export": "model.pt2", "onnx": "model.onnx"}
 NEEDED_FOR_ONNX = ("onnx", "onnxscript", "onnxruntime")
 METADATA = "laplacenet.json"
 TOLERANCE = 1e-4
-CHECKED_BATCHES = (1, 5)  # other sizes than the one it was traced with
+LARGE_SIDE = 256
 
 ExportedNetwork = Callable[[UInt8[Tensor, "n c h w"]], Float[Tensor, "n C"]]
 
@@ -69,6 +71,7 @@ def export_model(network: Network, description: ModelDescription, out: Path, *, 
         raise InputError("this network reads vectors; only networks for pictures are exported")
     if form == "onnx":
         require_onnx()
+    require_memory(network, description.input_shape)
     deployed = Deployed(network.cpu().eval(), description).eval()
     content = onnx_bytes(deployed, description) if form == "onnx" else torch_export_bytes(deployed, description)
     judge = load_onnx(content) if form == "onnx" else load_torch_export(content)
@@ -82,6 +85,43 @@ def export_model(network: Network, description: ModelDescription, out: Path, *, 
 def require_onnx() -> None:
     if not all(importlib.util.find_spec(name) for name in NEEDED_FOR_ONNX):
         raise InputError(f"--format onnx needs the extra `export` ({', '.join(NEEDED_FOR_ONNX)}); or use torch-export")
+
+
+def is_large(shape: tuple[int, ...]) -> bool:
+    """Whether it takes long to ask a network about such pictures."""
+    return len(shape) == 3 and shape[1] * shape[2] > LARGE_SIDE**2
+
+
+def checked_batches(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Other sizes than the one it was traced with, as far as that does not take too long."""
+    return (1,) if is_large(shape) else (1, 5)
+
+
+def require_memory(network: Network, shape: tuple[int, ...]) -> None:
+    """Refuse pictures so large that asking the network about them would take more memory than there is."""
+    needed, free = activation_bytes(network, shape, n=max(checked_batches(shape))), free_memory()
+    if needed > free:
+        size = "×".join(map(str, shape))
+        raise InputError(
+            f"pictures of {size}: to check the exported file takes about {needed / 2**30:.1f} GiB of memory,"
+            f" {free / 2**30:.1f} are free; train with smaller pictures (--size)"
+        )
+
+
+def activation_bytes(network: Network, shape: tuple[int, ...], *, n: int) -> int:
+    """What the largest layer reads and writes for so many pictures; found without data, which may be large."""
+    copied, largest = copy.deepcopy(network).to("meta").eval(), 0
+
+    def note(_: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        nonlocal largest
+        tensors = [value for value in (*inputs, output) if isinstance(value, Tensor)]
+        largest = max(largest, sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+
+    for module in copied.modules():
+        module.register_forward_hook(note)
+    with torch.no_grad():
+        copied.embed(torch.empty((n, *shape), device="meta"))
+    return largest
 
 
 def metadata(description: ModelDescription) -> dict[str, Any]:
@@ -149,7 +189,7 @@ def largest_difference(judge: ExportedNetwork, network: Network, description: Mo
     assert description.statistics is not None
     inference = Inference(network, partial(normalized, statistics=description.statistics))
     differences = []
-    for n in CHECKED_BATCHES:
+    for n in checked_batches(description.input_shape):
         images = samples(description.input_shape, n)
         expected = (inference.logits(images) / description.temperature).softmax(dim=1)
         differences.append(float((judge(images) - expected).abs().max()))

@@ -12,7 +12,7 @@ from laplacenet.models.features.cache import VectorCache, cache_folder, picture_
 from laplacenet.models.features.embedding import embed_pictures
 from laplacenet.models.features.lite import VARIANTS
 from laplacenet.models.features.lite_weights import require_wheel
-from laplacenet.models.features.load import ACCEPTED
+from laplacenet.models.features.load import unknown_features
 from laplacenet.models.features.timm_model import TIMM
 from laplacenet.runtime import InputError
 
@@ -74,4 +74,4 @@ def require_network(name: str, weights: Path | None) -> None:
         if not Path(name).is_file():
             raise InputError(f"--features {name}: no such file")
     elif not name.startswith(TIMM):
-        raise InputError(f"unknown features {name!r}; {ACCEPTED}")
+        raise unknown_features(name)

@@ -63,8 +63,8 @@ def reading_ends_at(limit_s: float | None, started_at: float) -> float | None:
 
 
 def time_left(limit_s: float | None, started_at: float) -> float | None:
-    """For training, after reading; a moment of reading does not count, or short limits would never train a step."""
-    return None if limit_s is None else max(0.0, limit_s - max(0.0, time.monotonic() - started_at - LEAST_READING_S))
+    """For training, after reading, which counts too."""
+    return None if limit_s is None else max(0.0, limit_s - (time.monotonic() - started_at))
 
 
 class Interruption:

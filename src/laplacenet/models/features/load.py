@@ -11,7 +11,15 @@ from laplacenet.models.features.onnx_file import load_onnx
 from laplacenet.models.features.timm_model import TIMM, load_timm
 from laplacenet.runtime import InputError
 
-ACCEPTED = f"choose {', '.join(VARIANTS)}, timm:NAME or a file that ends in .onnx"
+
+def unknown_features(name: str, *others: str) -> InputError:
+    """`others` are accepted where this is said, too."""
+    accepted = ", ".join([*others, *VARIANTS, f"{TIMM}NAME"])
+    return InputError(f"unknown features {name!r}; choose {accepted} or a file that ends in .onnx")
+
+
+def is_features_name(name: str) -> bool:
+    return name in VARIANTS or name.startswith(TIMM) or name.lower().endswith(".onnx")
 
 
 def load_features(
@@ -32,4 +40,4 @@ def load_features(
         if weights is not None:
             raise InputError(f"--weights {weights}: an ONNX file holds its own weights; leave --weights out")
         return load_onnx(Path(name), device=place)
-    raise InputError(f"unknown features {name!r}; {ACCEPTED}")
+    raise unknown_features(name)
