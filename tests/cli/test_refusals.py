@@ -70,7 +70,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --checkpoint-every often", "--checkpoint-every often: give a time"),
         ("reproduce table-3 --checkpoint-every -1s", "--checkpoint-every -1s: give a time"),
         ("train digits --out bars.npz", "is a file; name a folder"),
-        ("train digits --out .", "exists already; choose another --out"),
+        ("train digits --out .", "holds other files; choose another --out"),
         ("train digits --out . --overwrite", "not a run folder, so --overwrite leaves it alone"),
         ("train --resume nowhere", "nowhere: not a run folder"),
         ("train --resume empty", "empty: not a run folder"),
@@ -99,7 +99,7 @@ FRESH = {
     " --batch --prior --no-suspects --set --seed --strict --overwrite",
 }
 BESIDE_RESUME = {
-    "train": "--resume --device --compile --data-dir --download --for --checkpoint-every",
+    "train": "--resume --device --compile --data-dir --download --for --checkpoint-every --judge-every --profile",
     "label": "--resume --device --for --checkpoint-every",
 }
 OF_FRESH_RUNS = [(command, name) for command, names in FRESH.items() for name in names.split()]
@@ -123,6 +123,7 @@ def test_every_option_either_goes_with_resume_or_is_refused(command: str) -> Non
 
 def test_what_is_no_setting_goes_with_resume(shell: Shell) -> None:
     words = "--device cpu --compile --data-dir empty --download --for 9m --checkpoint-every 9m"
+    words += " --judge-every 2 --profile"
     assert "empty: not a run folder" in shell.fails("train", "--resume", "empty", *words.split())
     assert "empty: not a run folder" in shell.fails("label", "--resume", "empty", "--device", "cpu", "--for", "9m")
 

@@ -98,7 +98,7 @@ def test_a_start_that_was_cut_off_is_begun_again_and_other_folders_are_not_touch
     (others / "checkpoint").mkdir(parents=True)
     (others / ".lock").touch()
     (others / "checkpoint" / "weights.bin").write_bytes(b"of someone else")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="holds other files"):
         RunFolder.create(others)
     assert (others / "checkpoint" / "weights.bin").exists()
 

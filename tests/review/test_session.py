@@ -418,6 +418,17 @@ def test_the_thread_that_spreads_answers_leaves_torch_s_threads_to_others(photos
         torch.set_num_threads(before)
 
 
+def test_labels_go_on_after_a_fault_of_the_thread_that_computes_them(session, truth, monkeypatch, capfd):
+    play(settled(session), truth, 6)
+    with monkeypatch.context() as patched:
+        patched.setattr(live.Live, "_spread", lambda self, spreader, given: 1 / 0)
+        (number,) = session.next_question("a", mode="single")["numbers"]
+        give(session, number, truth[session.photos[number].name])
+        wait_until(lambda: "ZeroDivisionError" in capfd.readouterr().err)
+    play(session, truth, 2)
+    assert settled(session).live.current.n == session.state.n
+
+
 def test_naming_a_class_computes_nothing(session, truth):
     play(session, truth, 6)
     before = session.live.current

@@ -6,6 +6,7 @@ answer by then.
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -125,7 +126,11 @@ class Live:
             assert embedded is not None
             if spreader is None or spreader.embedded is not embedded:
                 spreader = Spreader(embedded, n_pictures=self._n_pictures, seed=self._seed)
-            self._spread(spreader, given)
+            try:
+                self._spread(spreader, given)
+            except Exception:  # the answers are safe in the journal: say it, and begin anew with the next one
+                traceback.print_exc()
+                spreader = None
 
     def _spread(self, spreader: "Spreader", given: Given) -> None:
         is_long = spreader.elapsed_s > LONG_S and not spreader.has_spread(given)

@@ -80,7 +80,8 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
         if not is_free and not overwrite:
-            raise InputError(f"{path}: exists already; choose another --out, or --overwrite, or --resume it")
+            what = "exists already; choose another --out, or --overwrite, or --resume it"
+            raise InputError(f"{path}: {what if folder._is_run() else 'holds other files; choose another --out'}")
         if not is_free and not folder._is_run():
             raise InputError(f"{path}: not a run folder, so --overwrite leaves it alone; choose another --out")
         if not is_free and folder.has(ANSWERS):
