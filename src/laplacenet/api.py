@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral
 from pathlib import Path
+from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -233,7 +234,7 @@ def label(
     `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
-    arguments = dict(locals())
+    arguments, started_at = dict(locals()), monotonic()  # before torch is imported, which takes its time
     limit_s = None if time_limit is None else parse_duration(time_limit, option="--for")
     saves_every_s = parse_duration(checkpoint_every, option="--checkpoint-every")
     if resume is not None:
@@ -242,15 +243,15 @@ def label(
         is_review = (folder.path / ANSWERS).is_file()
         refuse_beside_resume(arguments, *(["labels"] if is_review else []))
         if is_review:
-            hears = new_session(device, saves_every_s, progress).progress
+            hears = new_session(device, saves_every_s, progress, started_at).progress
             return label_by_answers(folder.path, label_files(labels), device, hears)
-        return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress)))
+        return finish(sessions().resume(folder, limit_s, new_session(device, saves_every_s, progress, started_at)))
     named = label_files(labels)
     path, files, truth = require_inputs(pictures, [Path(file) for file in named], None if test is None else Path(test))
     require_numbers(size=size, steps=steps, batch_size=batch_size)
     require_prior(prior)
     require_free(out, [path, *files, truth], overwrite=overwrite)
-    session = new_session(device, saves_every_s, progress)
+    session = new_session(device, saves_every_s, progress, started_at)
     from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
 
     is_training = any(value is not None for value in (size, model, steps, batch_size))
@@ -403,7 +404,9 @@ def sessions() -> ModuleType:
     return session
 
 
-def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None") -> "LabelingSession":
+def new_session(
+    device: str, checkpoint_every_s: float, progress: "Callable[[], Progress] | None", started_at: float
+) -> "LabelingSession":
     from laplacenet.labeling.session import new_session as session_on
     from laplacenet.runtime import choose_device, start_group
     from laplacenet.training import Execution
@@ -411,7 +414,7 @@ def new_session(device: str, checkpoint_every_s: float, progress: "Callable[[], 
     # each stage has a network of its own, and would spend its time on compiling
     execution = Execution(choose_device(device), compile=False, checkpoint_every_s=checkpoint_every_s)
     start_group(execution.device)
-    return session_on(execution, None if progress is None else progress())
+    return session_on(execution, None if progress is None else progress(), started_at=started_at)
 
 
 def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path | None], overwrite: bool) -> RunFolder:

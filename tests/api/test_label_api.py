@@ -131,3 +131,20 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_labels_that_are_no_files_are_refused(labels: object) -> None:
     with pytest.raises(InputError, match="labels: give a label file"):
         label_files(labels)
+
+
+def test_the_time_limit_counts_from_the_call_also_while_modules_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments: list[float] = []
+
+    def session_on(*_: object, started_at: float) -> None:
+        moments.append(started_at)
+        raise InterruptedError
+
+    np.savez(tmp_path / "mine.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([0, 1, -1, -1]))
+    monkeypatch.setattr("laplacenet.labeling.session.new_session", session_on)
+    monkeypatch.setattr("laplacenet.api.monotonic", lambda: 5.0)
+    with pytest.raises(InterruptedError):
+        laplacenet.label(tmp_path / "mine.npz", out=tmp_path / "run")
+    assert moments == [5.0]

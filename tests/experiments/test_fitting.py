@@ -44,7 +44,7 @@ def test_mixmatch_begins_as_slowly_as_its_authors(task: Task) -> None:
 def test_what_was_set_stays(task: Task) -> None:
     assert fitted(task, "mean-teacher", "method.ema_decay=0.999")["ema_decay"] == 0.999
     assert fitted(task, "vat", "method.radius=8.0")["radius"] == 8.0
-    assert fitted(task, "mixmatch", "method.ramp_up=0.5")["ramp_up"] == 0.5
+    assert fitted(task, "mixmatch", f"method.ramp_up={1 / 64}")["ramp_up"] == 1 / 64
 
 
 def test_laplacenet_and_its_baselines_are_left_as_they_are(task: Task) -> None:

@@ -1,15 +1,21 @@
 """A long run neither fills the memory nor keeps files open."""
 
+import contextlib
 import gc
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from references_damaged_reads import quickly, write_striped
 
+import laplacenet
 from laplacenet.experiments import DataConfig, Experiment, prepare, start_run
 from laplacenet.graph import GraphConfig
+from laplacenet.labeling.session import Progress
+from laplacenet.labeling.stages import StageEpoch
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import RunFolder
 from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
@@ -65,3 +71,45 @@ def test_memory_and_file_handles_stay_flat_over_a_thousand_epochs(tmp_path: Path
     assert grown_mib < 8
     assert n_handles <= 0
     reliability_record("resources", epochs=1_000, grown_mib=round(grown_mib, 2), more_handles=n_handles)
+
+
+class Memory(Progress):
+    """What a labeling holds after every fiftieth epoch, in MiB."""
+
+    def __init__(self) -> None:
+        self.n_epochs, self.mib = 0, list[float]()
+
+    @contextlib.contextmanager
+    def training(self, ends_at: float | None) -> Iterator[Callable[[StageEpoch], None]]:
+        yield self.note
+
+    def note(self, record: StageEpoch) -> None:
+        self.n_epochs += 1
+        if self.n_epochs % 50 == 0:
+            self.mib.append(memory_and_handles()[0] / 2**20)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts by Linux's /proc")
+def test_the_memory_of_a_labeling_does_not_grow_with_its_epochs(tmp_path: Path, reliability_record) -> None:
+    """What was seen once, 500 MB more at the end, began with some kilobytes an epoch."""
+    write_striped(tmp_path)
+    memory = Memory()
+    with quickly():
+        laplacenet.label(
+            tmp_path / "striped",
+            tmp_path / "given.csv",
+            out=tmp_path / "run",
+            features="scratch",
+            steps=150,
+            batch_size=12,
+            size=16,
+            flip=False,
+            suspects=False,
+            settings=["graph.k=5"],
+            progress=lambda: memory,
+        )
+    assert memory.n_epochs >= 150
+    grown_mib = memory.mib[-1] - memory.mib[0]
+    assert grown_mib < 4
+    reliability_record("memory of a labeling", epochs=memory.n_epochs, grown_mib=round(grown_mib, 2))

@@ -15,8 +15,8 @@ STEPS_PER_HORIZON = 50
 run: UDA's 0.9999 with 500 000 steps is the longest, Mean Teacher's 0.999 with 150 000 is a third of it."""
 CIFAR_INPUTS = 3 * 32 * 32
 MIXMATCH_RAMP_STEPS, LONGEST_RAMP = 16_384, 80 / 300
-"""MixMatch's unlabeled loss rises over as many steps as its authors', not over their share of 2^20: with a weight of 150
-after 200 steps the network gives one answer for all images. The longest ramp of the other papers bounds it."""
+"""MixMatch's unlabeled loss rises over as many steps as its authors', not over their share of 2^20: with a weight of
+150 after 200 steps the network gives one answer for all images. The longest ramp of the other papers bounds it."""
 
 
 def fit_method(task: Task, settings: Sequence[str] = ()) -> Task:

@@ -386,5 +386,8 @@ def notes_on(job: Job) -> list[str]:
     return notes
 
 
-def new_session(execution: Execution, progress: Progress | None = None) -> LabelingSession:
-    return LabelingSession(execution, progress or Progress(), time.monotonic())
+def new_session(
+    execution: Execution, progress: Progress | None = None, *, started_at: float | None = None
+) -> LabelingSession:
+    """Its time counts from `started_at`, by `time.monotonic`; from now where it is None."""
+    return LabelingSession(execution, progress or Progress(), time.monotonic() if started_at is None else started_at)
