@@ -27,7 +27,7 @@ from references_runs import write_bars
 from laplacenet.runtime.files import CHECKSUM, checksum
 
 TINY = ("--set", "train.steps=4", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
-TIMES = ("time ", "run folder")
+TIMES = ("time ", "run folder", "runs/")  # the last: a run of a comparison that was noted again
 
 
 PICTURES = ("label", "striped", "--labels", "given.csv", "--features", "scratch", "--no-flip", "--no-suspects")

@@ -6,7 +6,7 @@ the run goes on.
 
 Even numbers are runs of two processes, odd ones of three. Numbers below ten run under plain torchrun: all processes
 have to end, the command that resumes has to be said, and it has to work. From ten on torchrun may restart them
-(`--max-restarts 3`), and the run has to reach its end by itself.
+(`--max-restarts 3`), and the run has to go on by itself from its checkpoint.
 """
 
 import argparse
@@ -27,11 +27,12 @@ from references_processes import environment, start_torchrun
 from references_runs import write_bars
 
 from laplacenet.runtime import provenance, write_json
+from laplacenet.training.checkpoint import checkpoint_step
 
 OUT = Path(__file__).parents[1] / "results" / "scale" / "kills.json"
 TRAIN = (
     "-m laplacenet train bars.npz --labels 9 --seed 3 --out run --device cpu --checkpoint-every 1"
-    " --set train.steps=1500 --set train.batch_size=24 --set train.labeled_batch_size=4"
+    " --set train.steps=3000 --set train.batch_size=24 --set train.labeled_batch_size=4"
 )
 FIRST_RESTARTED = 10
 LATEST_S = 25.0  # after the processes were started
@@ -75,21 +76,41 @@ def kill_once(number: int, folder: Path) -> dict[str, Any]:
             time.sleep(0.05)
         after_s = draw.uniform(0, LATEST_S)
         time.sleep(after_s)
-        has_begun = (folder / "run" / "experiment.json").exists()
+        has_begun, n_done = (folder / "run" / "experiment.json").exists(), steps_saved(folder)
         workers = workers_of(launcher.pid) or workers
         with contextlib.suppress(ProcessLookupError):
             os.kill(draw.choice(workers), signal.SIGKILL)
         ended_s = wait_for_end([*workers, *([] if restarts else [launcher.pid])])
         found = {"number": number, "processes": n, "after_s": round(after_s, 1), "ended_s": round(ended_s, 2)}
         if restarts:
-            code = launcher.wait(timeout=RUN_DEADLINE_S)
-            return found | {"restarts": restarts, "goes_on": code == 0 and is_finished(folder)}
+            return found | {"restarts": restarts, "goes_on": goes_beyond(n_done, folder)}
     finally:
-        launcher.kill()
-        launcher.wait()
+        end(launcher)
     said = (folder / "torchrun.log").read_text()
     is_said = "train --resume run" in said or not has_begun or is_finished(folder)
     return found | {"restarts": 0, "is_command_said": is_said, "goes_on": is_finished(folder) or resumes(folder)}
+
+
+def steps_saved(folder: Path) -> int:
+    return checkpoint_step(folder / "run" / "checkpoint")
+
+
+def goes_beyond(n_steps: int, folder: Path) -> bool:
+    """Whether the processes that torchrun started again save more steps than there were."""
+    ends_at = time.monotonic() + RUN_DEADLINE_S
+    while steps_saved(folder) <= n_steps and time.monotonic() < ends_at:
+        time.sleep(0.2)
+    return steps_saved(folder) > n_steps
+
+
+def end(launcher: "subprocess.Popen[bytes]") -> None:
+    """As a scheduler would, so that torchrun ends its processes, too."""
+    launcher.terminate()
+    try:
+        launcher.wait(timeout=2 * DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        launcher.wait()
 
 
 def is_finished(folder: Path) -> bool:
@@ -135,7 +156,10 @@ def main() -> None:
     done: list[dict[str, Any]] = []
     for number in range(int(first), int(last or first) + 1):
         with tempfile.TemporaryDirectory() as folder:
-            done.append(kill_once(number, Path(folder)))
+            found = kill_once(number, Path(folder))
+            if not is_right(found):
+                found["log"] = (Path(folder) / "torchrun.log").read_text()[-8000:]
+            done.append(found)
         print(json.dumps(done[-1]), flush=True)
         asked.out.write_text(json.dumps(done))
 

@@ -11,6 +11,7 @@ from references_labeling import clusters, drawn_evenly, some_given, striped
 import laplacenet
 from laplacenet.labeling import outcome
 from laplacenet.models import patches
+from laplacenet.runtime import end_group
 
 CLASSES = ("flat", "slanting", "steep")
 KINDS = ("embeddings", "features", "scratch")
@@ -43,6 +44,7 @@ def main(folder: Path) -> None:
     patches.N_PATCHES, outcome.N_ITERATIONS = 2_000, 250  # type: ignore[attr-defined]
     for kind in KINDS:
         labeled(kind, folder, folder / f"{kind}-together")
+    end_group()
 
 
 if __name__ == "__main__":

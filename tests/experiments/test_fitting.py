@@ -35,9 +35,16 @@ def test_vat_moves_each_pixel_as_far_as_on_cifar(task: Task) -> None:
     assert fitted(task, "vat")["radius"] == pytest.approx(8 * math.sqrt(n / 3072))
 
 
+def test_mixmatch_begins_as_slowly_as_its_authors(task: Task) -> None:
+    assert fitted(task, "mixmatch", steps=2**20)["ramp_up"] == 1 / 64
+    assert fitted(task, "mixmatch", steps=75_000)["ramp_up"] == pytest.approx(16_384 / 75_000)
+    assert fitted(task, "mixmatch", steps=1_200)["ramp_up"] == pytest.approx(80 / 300)
+
+
 def test_what_was_set_stays(task: Task) -> None:
     assert fitted(task, "mean-teacher", "method.ema_decay=0.999")["ema_decay"] == 0.999
     assert fitted(task, "vat", "method.radius=8.0")["radius"] == 8.0
+    assert fitted(task, "mixmatch", f"method.ramp_up={1 / 64}")["ramp_up"] == 1 / 64
 
 
 def test_laplacenet_and_its_baselines_are_left_as_they_are(task: Task) -> None:

@@ -1,8 +1,13 @@
 """`label` by two processes: the labels of one, one run folder, one report."""
 
+import os
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
+import references_kills as kills
 import references_label_processes as labelings
 import references_processes as shared
 import torch
@@ -45,3 +50,24 @@ def test_two_processes_find_the_labels_of_one(
     assert together.is_complete
     assert torch.allclose(load_labeling(together.path).scores, load_labeling(alone.path).scores, atol=1e-2)
     assert (together.path / "report.html").is_file()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_a_labeling_goes_on_after_a_process_was_killed(folder: Path, tmp_path: Path) -> None:
+    """torchrun starts the command again, which finds its run and resumes it."""
+    command = f"-m laplacenet label {folder / 'pictures'} --steps 60 --batch 12 --set graph.k=8 --out run --device cpu"
+    command += " --no-suspects --checkpoint-every 1s"
+    launcher = shared.start_torchrun(2, command.split(), folder=tmp_path, options="--max-restarts 2")
+    try:
+        while not list((tmp_path / "run").glob("stages/*/stage.json")) and launcher.poll() is None:
+            time.sleep(0.05)
+        time.sleep(1)
+        os.kill(kills.workers_of(launcher.pid)[1], signal.SIGKILL)
+        assert launcher.wait(timeout=DEADLINE_S) == 0, (tmp_path / "torchrun.log").read_text()
+    finally:
+        launcher.kill()
+        launcher.wait()
+    said = (tmp_path / "torchrun.log").read_text()
+    assert "go on with: torchrun --standalone --nproc-per-node 2 -m laplacenet label --resume run" in said
+    assert laplacenet.LabelingRun(tmp_path / "run").is_complete

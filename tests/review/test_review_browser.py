@@ -168,6 +168,7 @@ def test_a_round_by_mouse(open_page, review, truth):
     page.click("#undo")
     page.wait_for_function("name => document.querySelector('figcaption .file')?.textContent === name", arg=before)
     assert answered(review) == 2
+    assert page.evaluate("document.activeElement.id") == "view", "Enter is for the question, not for the button again"
     for _ in range(14):
         before = shown(page)
         page.click(f"#class-list button:has(.name:text-is('{truth[before]}'))")
@@ -259,6 +260,22 @@ def test_two_people_see_each_other_s_answers_and_where_they_disagree(open_page, 
     answer_by_keyboard(one, "red")
     two.wait_for_selector("#class-list .name:text-is('red')")
     two.wait_for_function("() => document.querySelector('#answered').textContent.startsWith('1 of')")
+    for is_hidden in (True, False):  # a browser has few connections: a page that nobody sees must not hold one
+        one.evaluate(
+            "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            is_hidden,
+        )
+        assert one.evaluate("reviewApp.source.readyState === EventSource.CLOSED") == is_hidden
+    with one.context.expect_page() as opened:  # a tab that begins with all that the other one remembers
+        one.evaluate("window.open('/')")
+    opened.value.wait_for_selector("figure img")
+    names = [page.evaluate("sessionStorage.getItem('by')") for page in (one, opened.value)]
+    assert names[0] != names[1], "two tabs are two people, else they could not disagree"
+    opened.value.reload()
+    opened.value.wait_for_selector("figure img")
+    assert opened.value.evaluate("sessionStorage.getItem('by')") == names[1], "what was done can still be undone"
+    opened.value.close()
     answer_by_keyboard(two, "green")
     one.wait_for_function("() => document.querySelector('#answered').textContent.startsWith('2 of')")
     n = settled(review.session).live.current.n

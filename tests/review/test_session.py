@@ -1,6 +1,7 @@
 """A session: answers in, labels of all pictures and the next question out."""
 
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -314,8 +315,6 @@ def test_files_that_are_no_pictures_are_set_aside(photos, tmp_path):
 
 
 def test_there_is_a_question_before_anything_is_embedded(photos, tmp_path):
-    import threading
-
     may_go_on = threading.Event()
 
     def slow(paths):
@@ -400,6 +399,23 @@ def test_a_quick_result_is_followed_by_the_full_one(photos, truth, tmp_path, mon
     assert all(published[place + 1].n >= published[place].n for place in quick)
     assert published[quick[-1] + 1].is_full
     assert published[-1].n == session.state.n
+
+
+def test_the_thread_that_spreads_answers_leaves_torch_s_threads_to_others(photos, tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    session = open_session(photos, tmp_path / "run")
+    try:
+        session.start()
+        assert torch.get_num_threads() == 3
+        found = []
+        other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        other.start()
+        other.join()
+        assert found == [3]
+    finally:
+        session.close()
+        torch.set_num_threads(before)
 
 
 def test_naming_a_class_computes_nothing(session, truth):

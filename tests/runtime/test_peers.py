@@ -37,6 +37,8 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_peer_that_falls_silent_is_noticed_by_all_others(often: None) -> None:
     store = HashStore()
     watches = [Watch(Launch(rank, 3, rank), store, silence_s=3.0) for rank in range(3)]
+    for watch in watches:
+        watch.is_connected.set()
     with advising(lambda: "go on like this"):
         for watch in watches:
             watch.start()
@@ -64,6 +66,17 @@ def test_a_store_that_blocks_is_noticed(often: None) -> None:
         is_over.set()
     assert watch.ended is not None
     assert watch.ended[0] == [0]
+
+
+def test_processes_that_meet_but_cannot_connect_are_given_up(often: None) -> None:
+    store = HashStore()
+    watches = [Watch(Launch(rank, 2, rank), store, silence_s=1.0) for rank in range(2)]
+    watches[1].is_connected.set()
+    for watch in watches:
+        watch.start()
+    assert until(lambda: watches[0].ended is not None)
+    assert watches[1].ended is None or watches[1].ended[0] == [0]
+    watches[1].stop()
 
 
 def test_whoever_loses_a_process_says_how_to_go_on() -> None:

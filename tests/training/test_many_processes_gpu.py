@@ -82,7 +82,6 @@ def test_torchrun_with_one_process_makes_a_step_at_most_two_percent_slower() -> 
     assert found["percent_slower"]["torchrun"] <= 2.0, found
 
 
-@pytest.mark.xfail(reason="for information: what a single process under torchrun leaves out took 3.7 % on an H200")
 def test_nccl_with_one_process_made_to_send_makes_a_step_at_most_two_percent_slower(one_process: None) -> None:
     execution, images, n_steps = Execution(torch.device("cuda")), random_images(20_000, 32), 64
     without = OurSteps(CIFAR100_13_CNN, images, execution)

@@ -42,6 +42,7 @@ def embed(
     from laplacenet.models.features.cache import cache_folder
     from laplacenet.models.features.folder import FolderReading, embed_folder, embed_share, picture_files
     from laplacenet.runtime import NullMonitor, choose_device, start_group
+    from laplacenet.runtime.peers import advising
 
     require_free(out, suffixes=(".npz",), overwrite=overwrite)
     reading = FolderReading(cache=cache_folder() if cache else None)
@@ -49,7 +50,8 @@ def embed(
     network = load_features(features, weights=weights, device=choose_device(device))
     group = start_group(network.device)
     with counter("embed", n=len(parts.train)) as tally:
-        embed_share(parts, network, reading, monitor=tally)
+        with advising(lambda: "the vectors so far are kept; go on with: the same command"):
+            embed_share(parts, network, reading, monitor=tally)
         if not group.is_first:
             return
         found = embed_folder(pictures, network, reading, monitor=NullMonitor() if group.size > 1 else tally)

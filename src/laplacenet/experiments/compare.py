@@ -6,6 +6,7 @@ goes on where it stopped, and several processes can share the runs among themsel
 
 import contextlib
 import dataclasses
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -137,7 +138,7 @@ class Workbench:
 
         The runs that a `record` of the same comparison holds count as finished: it may come from another machine.
         """
-        if not (self.folder / STATE).is_file():
+        if not os.path.lexists(self.folder / STATE):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._begin()
         remedy = "choose another --out, and name a copy of its record with --record to keep the runs that are finished"
@@ -274,7 +275,7 @@ class Workbench:
         return [self.result(run) for run in self.tuning_runs if self.is_done(run)]
 
     def is_done(self, run: ComparedRun) -> bool:
-        return self._finished(run).is_file()
+        return os.path.lexists(self._finished(run))  # what is no file is refused when it is read
 
     def result(self, run: ComparedRun) -> FinishedRun:
         path = self._finished(run)
@@ -299,7 +300,7 @@ class Workbench:
         return [self._failure(run) for run in runs if not self.is_done(run) and self.has_failed(run)]
 
     def has_failed(self, run: ComparedRun) -> bool:
-        return self._failed(run).is_file() and self._failure(run).failed_at >= self.began_at
+        return os.path.lexists(self._failed(run)) and self._failure(run).failed_at >= self.began_at
 
     def _failure(self, run: ComparedRun) -> FailedRun:
         path = self._failed(run)
@@ -351,7 +352,7 @@ class Workbench:
         path = self._step_times(method)
         path.parent.mkdir(exist_ok=True)
         with self.lock(f"{STEP_TIMES}-{path.stem}"):
-            if not path.is_file():
+            if not os.path.lexists(path):
                 long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
                 times = measure_step_times(replace(task, experiment=long), self.execution)
                 write_sealed(path, dataclasses.asdict(times))

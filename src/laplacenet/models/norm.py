@@ -29,36 +29,61 @@ def still_statistics(network: nn.Module) -> Iterator[None]:
             norm.momentum, norm.num_batches_tracked = momentum, n_batches
 
 
-class SumOverProcesses(torch.autograd.Function):
-    """A sum over all processes; each one's gradient is the sum of theirs, for all of their losses use the sum."""
+class NormByAll(torch.autograd.Function):
+    """(x − mean)/σ·weight + bias by the statistics of all processes' values, and these: mean and variance.
+
+    One message forward and one backward. Σx and Σx² are added up in float64, where their difference loses nothing.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return current_group().sum_(x.clone())
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, share: Share
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        axes, shape = other_axes(x)
+        n = share.of_all(x.numel() // x.shape[1])
+        squares = torch.linalg.vector_norm(x, 2, axes, dtype=torch.float64).square()
+        sums = current_group().sum_(torch.stack([x.sum(axes, dtype=torch.float64), squares]))
+        mean, mean_square = sums / n
+        var = (mean_square - mean.square()).clamp_(min=0)
+        kind = x.dtype if x.dtype == torch.float64 else torch.float32
+        center, rstd = mean.to(kind), (var + eps).rsqrt().to(kind)
+        ctx.save_for_backward(x, center, rstd, weight)
+        ctx.n = n
+        x_hat = (x.to(kind) - center.view(shape)) * rstd.view(shape)
+        y = (x_hat * weight.view(shape) + bias.view(shape)).to(x.dtype)
+        ctx.mark_non_differentiable(mean, var)
+        return y, mean, var
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return current_group().sum_(gradient.clone())
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, center, rstd, weight = ctx.saved_tensors
+        axes, shape = other_axes(x)
+        dy = gradients[0].to(center.dtype)
+        x_hat = (x.to(center.dtype) - center.view(shape)) * rstd.view(shape)
+        own = torch.stack([dy.sum(axes), (dy * x_hat).sum(axes)])
+        of_dy, of_products = current_group().sum_(own.clone()) / ctx.n
+        dx = (dy - of_dy.view(shape) - x_hat * of_products.view(shape)) * (weight * rstd).view(shape)
+        return dx.to(x.dtype), own[1].to(weight.dtype), own[0].to(weight.dtype), None, None
+
+
+def other_axes(x: Float[Tensor, "n c ..."]) -> tuple[list[int], list[int]]:
+    """All axes but that of the channels, and the shape of a number for each channel beside x."""
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    return axes, [-1 if axis == 1 else 1 for axis in range(x.ndim)]
 
 
 def shared_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d, x: Float[Tensor, "n c ..."], share: Share) -> Tensor:
     """Batch normalization in training mode, by the statistics of all processes' values."""
-    kind = x.dtype if x.dtype == torch.float64 else torch.float32
-    axes = [axis for axis in range(x.ndim) if axis != 1]
-    shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
     n = share.of_all(x.numel() // x.shape[1])
-    values = x.to(kind)
-    mean: Tensor = SumOverProcesses.apply(values.sum(axes)) / n  # type: ignore[no-untyped-call]
-    centered = values - mean.view(shape)
-    var: Tensor = SumOverProcesses.apply(centered.square().sum(axes)) / n  # type: ignore[no-untyped-call]
+    y, mean, var = NormByAll.apply(x, norm.weight, norm.bias, norm.eps, share)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         if norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
         if norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None:
             norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
             norm.running_var.lerp_((var * (n / (n - 1))).to(norm.running_var.dtype), norm.momentum)
-    y = centered * (var + norm.eps).rsqrt().view(shape) * norm.weight.view(shape) + norm.bias.view(shape)
-    return y.to(x.dtype)
+    normalized: Tensor = y
+    return normalized
 
 
 class BatchNorm1d(nn.BatchNorm1d):

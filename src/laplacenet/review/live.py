@@ -18,8 +18,10 @@ from laplacenet.review.embedding import work_behind
 from laplacenet.review.propagation import Embedded, Propagation, never
 from laplacenet.review.questions import Ranking, rank, regions
 
-LONG_S = 0.1
-"""If the last full result took longer than this, a quick one comes before the next."""
+LONG_S = 0.08
+"""If full results take longer than this, a quick one comes before."""
+FADING = 0.9
+"""By how much what a result took counts less with every later one: the first after a new class is done sooner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +149,7 @@ class Spreader:
     def __init__(self, embedded: Embedded, *, n_pictures: int, seed: int) -> None:
         self.embedded = embedded
         self.elapsed_s = 0.0
-        """What the last full result took."""
+        """What a full result may take, by the last ones."""
         self._last: tuple[Given, Result] | None = None
         self._propagation, self._regions = Propagation(embedded), regions(embedded, seed=seed)
         self._place = torch.full((n_pictures,), -1)
@@ -164,7 +166,8 @@ class Spreader:
         if scores is None:
             return None
         found = self._result(given, columns, scores)
-        self.elapsed_s, self._last = time.monotonic() - started_at, (given, found)
+        self.elapsed_s = max(time.monotonic() - started_at, FADING * self.elapsed_s)
+        self._last = given, found
         return found
 
     def has_spread(self, given: Given) -> bool:

@@ -123,9 +123,10 @@ class Propagation:
         n_rounds = FIRST_ROUNDS if self._last is None else 1
         self._judge(y, columns)
         for _ in range(n_rounds):
-            scores = self._spread(y, columns, Stop(FINAL_TOL, MOST_ITERATIONS, is_stale))
+            model = self._fit(y, columns, Stop(FINAL_TOL, MOST_ITERATIONS, is_stale))
             if is_stale():
                 return None
+            scores = self._spread(model, y, columns)
             self._last = _Said(scores, y >= 0, columns)
         return tempered(scores, self.temperature)
 
@@ -135,7 +136,8 @@ class Propagation:
         if len(columns) == 1:
             return self.embedded.points.new_ones(len(y), 1)
         self._judge(y, columns)
-        return tempered(self._spread(y, columns, Stop(FINAL_TOL, QUICK_ITERATIONS)), self.temperature)
+        model = self._fit(y, columns, Stop(FINAL_TOL, QUICK_ITERATIONS))
+        return tempered(self._spread(model, y, columns), self.temperature)
 
     def _judge(self, y: Int64[Tensor, " m"], columns: list[int]) -> None:
         """Note what the last scores said of the pictures answered since, and fit the temperature to it."""
@@ -144,7 +146,8 @@ class Propagation:
             # many answers at once, from a file or an earlier day: half of them are judged by the other half
             half = y.clone()
             half[given[1::2]] = -1
-            self._last = _Said(self._spread(half, columns, Stop(FINAL_TOL, MOST_ITERATIONS)), half >= 0, columns)
+            model = self._fit(half, columns, Stop(FINAL_TOL, MOST_ITERATIONS))
+            self._last = _Said(self._spread(model, half, columns), half >= 0, columns)
         last = self._last
         if last is None:
             return
@@ -161,9 +164,8 @@ class Propagation:
                 logits[place, : len(said)] = said.numpy()
             self.temperature = fit_temperature(logits, np.array([target for _, target in self._judged]))
 
-    def _spread(self, y: Int64[Tensor, " m"], columns: list[int], stop: Stop) -> Float[Tensor, "m C"]:
-        """Classifier, graph and alignment, as `graph.guided` has them; an answer is kept as it is."""
-        model = self._fit(y, columns, stop)
+    def _spread(self, model: LogisticModel, y: Int64[Tensor, " m"], columns: list[int]) -> Float[Tensor, "m C"]:
+        """What the classifier says, spread by the graph and aligned as in `graph.guided`; answers stay as they are."""
         weights, offsets = (torch.from_numpy(part).float() for part in (model.weights, model.offsets))
         P = (self.embedded.reduced @ weights + offsets).softmax(1)
         seeds, is_given = with_given(P, y), y >= 0

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import PrefixStore  # type: ignore[attr-defined] # told to no type checker
+from torch.distributed.rendezvous import rendezvous
 
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError
 from laplacenet.runtime.launch import read_launch
@@ -151,8 +153,14 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
     launch = read_launch()
     if (launch.size > 1 or reduces_alone) and not _current.reduces:
         with lost_processes():
-            dist.init_process_group(backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"))
+            store, rank, size = next(rendezvous("env://"))
             _watch = watch_peers(launch) if launch.size > 1 else None
+            kinds = backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+            # torchrun may keep its store when it restarts the processes: they must not find the addresses of the last
+            own = PrefixStore(f"attempt {launch.n_restarts}", store)
+            dist.init_process_group(kinds, store=own, rank=rank, world_size=size)
+            if _watch is not None:
+                _watch.is_connected.set()
         _current = Group(dist.get_rank(), dist.get_world_size(), reduces=True)
     return _current
 

@@ -5,6 +5,7 @@ replays from a captured graph waits on the device for as long as it takes. So ea
 where all of them met, and looks whether the others do. Work that one process does alone may take as long as it likes.
 """
 
+import atexit
 import contextlib
 import os
 import platform
@@ -24,6 +25,8 @@ from laplacenet.runtime.launch import Launch
 SILENCE = "LAPLACENET_PEER_TIMEOUT"
 SILENCE_S = 20.0
 BEAT_EVERY_S = 1.0
+ENDING_S = 2.0
+CONNECTING = 1.5  # times as long: processes that have met connect within a second
 LOST = "another process of this run has ended or no longer answers"
 FAILED = 1  # the exit code
 
@@ -51,14 +54,20 @@ class PeerWatch:
         self.counts = dict.fromkeys(self.others, -1)
         self.heard_at = dict.fromkeys(self.others, time.monotonic())
         self.places: dict[int, str] = {}
-        self.is_over = threading.Event()
+        self.is_over, self.is_connected = threading.Event(), threading.Event()
+        self.all_there_at: float | None = None
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._beat, self._look)]
 
     def start(self) -> None:
-        for work in (self._beat, self._look):
-            threading.Thread(target=work, daemon=True, name="peers").start()
+        for thread in self.threads:
+            thread.start()
+        atexit.register(self.stop)  # a thread inside the store when Python ends would abort the process
 
     def stop(self) -> None:
         self.is_over.set()
+        for thread in self.threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=ENDING_S)
 
     def _beat(self) -> None:
         is_known = False
@@ -67,6 +76,8 @@ class PeerWatch:
                 if not is_known:
                     self.store.set(f"place/{self.launch.rank}", own_place())
                     is_known = True
+                if self.all_there_at is None and min(self.counts.values()) > 0:
+                    self.all_there_at = time.monotonic()
                 self.store.add(f"beat/{self.launch.rank}", 1)
                 for rank in self.others:
                     self._hear(rank)
@@ -87,8 +98,13 @@ class PeerWatch:
                 self.heard_at = dict.fromkeys(self.others, now)
             looked_at = now
             silent = [rank for rank in self.others if now - self.heard_at[rank] > self.silence_s]
-            if silent and not self.is_over.is_set():
+            if (silent or self._cannot_connect(now)) and not self.is_over.is_set():
                 self._end(silent)
+
+    def _cannot_connect(self, now: float) -> bool:
+        """All processes are there, but one of them waits for a connection to another."""
+        is_late = self.all_there_at is not None and now - self.all_there_at > CONNECTING * self.silence_s
+        return is_late and not self.is_connected.is_set()
 
     def _end(self, silent: list[int]) -> None:
         """The first of those that are left speaks and ends those of its machine that stall: torchrun would wait 30 s

@@ -12,7 +12,8 @@ class Browser {
     this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), hasNames, onOpen: (picture) => this.enlarge(picture.number) });
     this.chosen = h("span", { class: "count", "aria-live": "polite" });
     this.tiles.onSelection = () => {
-      const n = this.tiles.selected.size;
+      const n = this.tiles.selected.size ? this.targets().length : 0;
+      if (this.hint) this.hint.hidden = n > 0;
       this.chosen.textContent = n ? `${count(n)} selected: press a class key, choose a class, or drag them to one` : "";
     };
     this.total = h("p", { class: "count" });
@@ -203,10 +204,11 @@ export class MapView extends Browser {
     const handlers = { pointerdown: "down", pointermove: "move", pointerup: "up", pointercancel: "up", pointerleave: "leave", keydown: "onKey", focus: "compose", blur: "compose" };
     for (const [kind, handler] of Object.entries(handlers)) this.canvas.addEventListener(kind, (event) => this[handler](event));
     this.peek = h("div", { class: "peek", hidden: true }, h("img", { alt: "" }), h("span", {}));
-    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Map"),
-      h("span", { class: "count" }, "Draw around pictures to select them, or move the circle with the arrow keys and press Space."), this.chosen),
+    this.hint = h("span", { class: "count" }, "Draw around pictures to select them", h("span", { class: "keyed" }, ", or move the circle with the arrow keys and press Space"), ".");
+    root.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Map"), this.hint, this.chosen),
     h("div", { class: "map" }, this.canvas, this.peek), this.total, this.tiles.element);
     this.total.textContent = "";
+    this.tiles.onSelection();
     this.load();
   }
 

@@ -20,6 +20,11 @@ class App {
     byId("help").addEventListener("click", () => byId("keys").showModal());
     document.addEventListener("keydown", (event) => this.onKey(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
+    // After a click Enter means the question again, not the button.
+    document.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (event.detail && button && this.view === this.views.label && !button.closest("dialog, .tile")) byId("view").focus({ preventScroll: true });
+    }, true);
     document.addEventListener("visibilitychange", () => this.listen());
     this.open("label");
     this.listen();

@@ -167,7 +167,7 @@ function foundText(summary) {
 function briefText(summary) {
   const { audits, value, low, high } = summary.estimate;
   const range = `${Math.floor(100 * low)}–${Math.ceil(100 * high)}\u00a0%`;
-  const right = !audits ? "" : value === null ? ` · ${range} right` : ` · about ${percent(value)} right (${range})`;
+  const right = !audits ? "" : value === null ? ` · ${range} right` : ` · about ${percent(value)} right`;
   return `${count(summary.answered)} of ${count(summary.pictures)} answered${right}`;
 }
 
