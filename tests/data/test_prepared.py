@@ -1,5 +1,6 @@
 """Pictures decoded once into a file: the same rows as from the files, resumed without doing work twice."""
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from laplacenet.models.features.embedding import embed_pictures
 from laplacenet.models.features.folder import prepared_decoder
 from laplacenet.models.features.network import FeatureNetwork
 from laplacenet.runtime import InputError
+from laplacenet.runtime.files import CHECKSUM
 
 N = 23
 
@@ -227,6 +229,50 @@ def test_a_damaged_index_is_not_believed(photos: Path, tmp_path: Path, damage: C
     assert torch.equal(read_collection(photos, size=16).rows.images, expected)
     prepare_folder(photos, size=16)
     assert torch.equal(read_collection(photos, size=16).rows.images, expected)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"n_files": "4"},
+        {"n_files": 10**18},
+        {"n_files": -4},
+        {"failures": [1]},
+        {"failures": {"x": "y"}},
+        {"failures": {"99": "y"}},
+        {"failures": {"1": 5}},
+        {"crc32": "x"},
+    ],
+    ids=str,
+)
+def test_a_line_of_the_index_that_makes_no_sense_is_not_believed(
+    photos: Path, tmp_path: Path, values: dict[str, object]
+) -> None:
+    prepare_folder(photos, size=16)
+    index = pixels_file(tmp_path).with_name(INDEX)
+    lines = [json.loads(line) for line in index.read_bytes().splitlines()]
+    lines[1] |= values
+    for line in lines:
+        line.pop(CHECKSUM)
+    index.write_bytes(b"".join(prepared.written(lines)))
+    expected = from_files(photos, 16)
+    assert torch.equal(read_collection(photos, size=16).rows.images, expected)
+    prepare_folder(photos, size=16)
+    assert torch.equal(read_collection(photos, size=16).rows.images, expected)
+
+
+@pytest.mark.parametrize("name", [PIXELS, INDEX])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_in_place_of_a_prepared_one_is_refused(
+    photos: Path, tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    prepare_folder(photos, size=16)
+    path = pixels_file(tmp_path).with_name(name)
+    path.unlink()
+    make(path)
+    assert torch.equal(read_collection(photos, size=16).rows.images, from_files(photos, 16))
+    with pytest.raises(InputError, match="not a regular file; delete it"):
+        prepare_folder(photos, size=16)
 
 
 @pytest.mark.parametrize("content", [b"null", b"[]", b"Infinity", b"0", b"100000", b"\xff", b'{"side": 8}'])

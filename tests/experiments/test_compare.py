@@ -221,7 +221,6 @@ COMPARED_FILES = {
     "out/comparison.json": "choose another --out, and name a copy of its record with --record",
     "out/finished/runs-supervised-seed-0.json": "delete it to make it again from its run",
     "out/step-times/supervised.json": "delete it to measure the steps again",
-    "record.json": "choose another --record, or delete it",
 }
 
 
@@ -244,6 +243,15 @@ def test_a_changed_value_in_a_file_of_a_comparison_is_refused_with_what_to_do(
             InputError, match=rf"{re.escape(path.name)}: (damaged|not the JSON) .*; {COMPARED_FILES[name]}"
         ):
             use_all(bench, tmp_path / "copy" / "record.json")
+
+
+def test_a_changed_value_in_a_record_is_refused_with_what_to_do(whole_comparison: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole_comparison, tmp_path / "copy")
+    path = tmp_path / "copy" / "record.json"
+    path.write_text(path.read_text().replace('"test_error": 0.', '"test_error": 1.'))
+    bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
+    with pytest.raises(InputError, match=r"record\.json: damaged .*; choose another --record, or delete it"):
+        bench.open(path)
 
 
 def use_all(bench: Workbench, record: Path) -> None:

@@ -37,6 +37,7 @@ FORMAT = 2
 FOLDER, PIXELS, INDEX, SIZE = "pictures", "pixels.u8", "index.jsonl", "size.json"
 SIDE = "side"
 PICTURES_PER_LINE = 1024
+MOST_PER_LINE = 1 << 20
 LINE_KEYS = {"n_files", "failures", "crc32"}
 
 
@@ -122,7 +123,18 @@ def read_line(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or line != written_line(found):
         return None
-    return found if found.pop(CHECKSUM, None) == checksum(found) and found.keys() == LINE_KEYS else None
+    return found if found.pop(CHECKSUM, None) == checksum(found) and is_line(found) else None
+
+
+def is_line(found: dict[str, Any]) -> bool:
+    """Whether the values of a line make sense."""
+    if found.keys() != LINE_KEYS or type(found["n_files"]) is not int or type(found["crc32"]) is not int:
+        return False
+    n_files, failures = found["n_files"], found["failures"]
+    if not 1 <= n_files <= MOST_PER_LINE or not isinstance(failures, dict):
+        return False
+    places = {str(place) for place in range(n_files)}
+    return failures.keys() <= places and all(isinstance(reason, str) for reason in failures.values())
 
 
 def find_prepared(pictures: Sequence[PictureFile], size: int | tuple[int, int]) -> PreparedPictures | None:
@@ -174,6 +186,9 @@ def prepare(
     prepared.folder.mkdir(parents=True, exist_ok=True)
     if is_default:
         write_sealed(folder / SIZE, {SIDE: size})
+    for path in (prepared.folder / PIXELS, prepared.folder / INDEX):
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):  # a pipe would wait for ever
+            raise InputError(f"{path}: not a regular file; delete it")
     lines = prepared.whole_lines(prepared.lines())
     n_done, n_kept = counts(lines)
     monitor.advance(n_done)
