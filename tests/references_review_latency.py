@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -30,6 +29,8 @@ import httpx
 import numpy as np
 import torch
 from PIL import Image
+
+from laplacenet.runtime import provenance, write_json
 
 N_CLASSES, N_FEATURES, RANK = 10, 1280, 40
 PAUSE_S = 0.4
@@ -206,11 +207,10 @@ def main() -> None:
             print(json.dumps(records[-1]), flush=True)
             if n:
                 shutil.rmtree(folder)
-    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "torch": torch.__version__}
+    found = {"kind": "review latency", "limits_s": LIMITS_S, "pause_s": PAUSE_S, "cases": records}
+    load = {"load": [round(one, 1) for one in os.getloadavg()]}  # over 1, 5 and 15 minutes, this program's own included
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(
-        json.dumps({"machine": machine, "limits_s": LIMITS_S, "pause_s": PAUSE_S, "cases": records}, indent=2) + "\n"
-    )
+    write_json(asked.out, provenance(torch.device("cpu")) | load | found)
 
 
 if __name__ == "__main__":
