@@ -67,7 +67,7 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_folder_is_labeled_through_a_network(photos: Path, tmp_path: Path) -> None:
-    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    run = api.label(photos, features="timm:tiny", out=tmp_path / "run", device="cpu")
     assert all(label == Path(path).name.split("-")[0] for path, label in zip(run.paths, run.labels, strict=True))
     assert run.is_complete
     assert run.estimate.n == 12
@@ -84,7 +84,7 @@ def test_new_pictures_are_predicted_and_the_whole_is_exported(photos: Path, tmp_
     from laplacenet.labeling.feature_model import feature_network
     from laplacenet.models.export import export_model
 
-    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    run = api.label(photos, features="timm:tiny", out=tmp_path / "run", device="cpu")
     write_picture(tmp_path / "new" / "x.png", COLORS["green"], np.random.default_rng(1))
     found = run.predict(tmp_path / "new", device="cpu")
     assert [one.label for one in found] == ["green"]
@@ -126,7 +126,7 @@ def test_a_wrong_label_is_suspected_and_no_other() -> None:
 
 
 def test_another_network_of_the_same_name_is_refused(photos: Path, tmp_path: Path) -> None:
-    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    run = api.label(photos, features="timm:tiny", out=tmp_path / "run", device="cpu")
     assert holds_feature_model(run.path)
     model = load_feature_model(run.path)
     with pytest.raises(InputError, match="weights differ"):
@@ -137,7 +137,7 @@ def test_another_network_of_the_same_name_is_refused(photos: Path, tmp_path: Pat
 
 
 def test_a_resumed_run_labels_what_is_there_now(photos: Path, tmp_path: Path) -> None:
-    run = api.label(photos, features="tiny", out=tmp_path / "run", device="cpu")
+    run = api.label(photos, features="timm:tiny", out=tmp_path / "run", device="cpu")
     write_picture(photos / "unlabeled" / "red-99.png", COLORS["red"], np.random.default_rng(1))
     assert len(api.label(resume=run.path, device="cpu").paths) == 61
 
@@ -189,7 +189,7 @@ def test_features_need_a_folder_of_pictures(tmp_path: Path) -> None:
 
 def test_embed_gives_vectors_with_their_paths(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("laplacenet.models.features.load_features", tiny_network)
-    found = api.embed(photos, features="tiny", device="cpu")
+    found = api.embed(photos, features="timm:tiny", device="cpu")
     assert found.rows.vectors.shape == (60, 12)
     assert found.class_names == ("blue", "green", "red")
 
