@@ -116,7 +116,7 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
 
 @contextlib.contextmanager
 def errors_of_all() -> Iterator[None]:
-    """Of a run that one process makes that process says why it failed: the first one, which speaks else, knows not."""
+    """Let the process that made a run report its error, since only the first process usually prints."""
     try:
         yield
     except (InputError, RunError, OSError):
@@ -125,12 +125,12 @@ def errors_of_all() -> Iterator[None]:
 
 
 def waits_for_others(bench: Workbench) -> bool:
-    """Under torchrun a process stays while another is at work: what comes next may depend on that one's results."""
+    """Whether other processes under torchrun are still working; the next runs may depend on their results."""
     return read_launch().size > 1 and bool(bench.due_runs())
 
 
 def report_all(bench: Workbench, record: Path | None, stopped: str) -> None:
-    """The reports on all runs, once the other processes that torchrun started have ended theirs."""
+    """Report on all runs, once the other processes that torchrun started have finished."""
     while read_launch().size > 1 and any(map(bench.is_claimed, bench.due_runs())):
         time.sleep(POLLED_EVERY_S)
     write_reports(bench, record)
@@ -160,7 +160,7 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
 
 
 def _try(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
-    """One run. An error that is no invalid input concerns this run alone: it is noted, and the others go on."""
+    """One run. Any error except invalid input affects this run only: it is recorded, and the others go on."""
     try:
         _work_on(bench, run, limit_s=limit_s)
     except (InputError, typer.Exit):

@@ -150,7 +150,7 @@ class Workbench:
                 self._take_over(record)
 
     def _begin(self) -> None:
-        """Of several processes that come at once the first writes what is compared; it may be at work meanwhile."""
+        """If several processes start at once, the first records what is compared; it may already be working."""
         names = [entry.name for entry in self.folder.iterdir()]
         is_begun = (self.folder / STATE).is_file()
         if not is_begun and any(name.removesuffix(TEMPORARY) not in OWN_NAMES for name in names):
@@ -184,7 +184,7 @@ class Workbench:
                 write_sealed(self._finished(finished.run), finished.to_json())
 
     def due_runs(self) -> list[ComparedRun]:
-        """What is left of the first stage that is not finished, but for what failed."""
+        """The unfinished runs of the first unfinished stage, without those that failed."""
         for stage in self._stages():
             left = [run for run in stage if not self.is_done(run) and not self.has_failed(run)]
             if left:
@@ -285,7 +285,7 @@ class Workbench:
         return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")
 
     def keep_failure(self, run: ComparedRun, error: Exception) -> None:
-        """Note that the run cannot be made here and now, so that the others can; where the device is lost, none can."""
+        """Record that the run failed, so that the others go on; if the device is lost, none can."""
         try:
             torch.zeros(1, device=self.execution.device).item()
         except RuntimeError:
@@ -295,7 +295,7 @@ class Workbench:
         write_sealed(path, FailedRun.of(run, error, failed_at=time.time()).to_json())
 
     def failures(self) -> list[FailedRun]:
-        """Of this command, the processes that were started with it included."""
+        """Runs that failed during this command, in any of its processes."""
         runs = [*self.tuning_runs, *(ComparedRun(m, s) for s in self.comparison.seeds for m in self.comparison.methods)]
         return [self._failure(run) for run in runs if not self.is_done(run) and self.has_failed(run)]
 
@@ -360,7 +360,7 @@ class Workbench:
         return decode(StepTimes, content, source=str(path))
 
     def _read(self, path: Path, *, remedy: str) -> dict[str, Any]:
-        """A file with a checksum; where it is damaged, what to do is said."""
+        """The content of a file with a checksum; the error for a damaged one says what to do."""
         try:
             return read_sealed(path)
         except InputError as error:
@@ -392,7 +392,7 @@ class Workbench:
 
 
 def is_finished(folder: RunFolder) -> bool:
-    """With an outcome that can be read; a damaged one is made again."""
+    """Whether the run has a readable outcome; a damaged one is written again."""
     try:
         return folder.has(FINAL) and bool(read_outcome(folder) and read_epochs(folder))
     except InputError:

@@ -20,9 +20,9 @@ from laplacenet.review.propagation import Embedded, Propagation, never
 from laplacenet.review.questions import Ranking, rank, regions
 
 LONG_S = 0.08
-"""If full results take longer than this, a quick one comes before."""
+"""A quick result comes first if full results take longer than this."""
 FADING = 0.9
-"""By how much what a result took counts less with every later one: the first after a new class is done sooner."""
+"""How fast earlier times are forgotten: a result after a new class takes longer than those that follow."""
 
 
 @dataclass(frozen=True, eq=False)
