@@ -150,5 +150,5 @@ def counting(found: list[int]) -> Callable[..., Embeddings]:
 def test_where_there_is_no_time_to_judge_a_pretrained_network_one_is_trained(shell: Shell) -> None:
     shell.monkeypatch.setattr("laplacenet.labeling.choices.installed_lite", lambda: ("lite0",))
     said = shell.runs_out_of_time("label", "photos", "--labels", "labels.csv", "--out", "run", "--for", "0.001s")
-    assert "there is no time to judge" in said.err
+    assert "there is no time to test" in said.err
     assert "go on with: laplacenet label --resume run" in said.err
