@@ -159,7 +159,7 @@ def test_judging_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatc
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
     monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", 0.0)
     said = shell.succeeds("evaluate", "run")
-    counts = [int(count) for count in re.findall(r"^evaluate  (\d+)$", said.err, re.M)]
+    counts = [int(count) for count in re.findall(r"^evaluating  (\d+)$", said.err, re.M)]
     assert counts == sorted(set(counts))
     assert counts[-1] == 2 * N_TRAIN + 3 * N_TEST  # as they are and in views; of test pictures in two kinds of views
     seen, _ = on_a_terminal(shell.folder, "evaluate", "run")

@@ -49,7 +49,7 @@ def embed(
     parts, _ = picture_files(pictures, reading)
     network = load_features(features, weights=weights, device=choose_device(device))
     group = start_group(network.device)
-    with counter("embed", n=len(parts.train)) as tally:
+    with counter(f"embedding {pictures.name}", n=len(parts.train)) as tally:
         with advising(lambda: "the vectors so far are kept; go on with: the same command"):
             embed_share(parts, network, reading, monitor=tally)
         if not group.is_first:
