@@ -14,13 +14,12 @@ from laplacenet.training.averages import Statistics, StudentAndTeacher, TwoHeads
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
+    DENOMINATORS,
     ConsistencyConfig,
     ConsistencyTraining,
     embed_and_classify,
     supervised_loss,
 )
-
-DENOMINATORS = ("labeled", "batch")
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,7 @@ class MeanTeacher(ConsistencyTraining):
         return learner.teacher
 
     def labeled_loss(self, logits: Float[Tensor, "b C"], batch: Batch) -> Float[Tensor, ""]:
-        share = 1.0 if self.config.labeled_loss_over == "labeled" else batch.n_labeled / len(batch.rows)
-        return share * supervised_loss(logits, batch)
+        return supervised_loss(logits, batch, over=self.config.labeled_loss_over)
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, StudentAndTeacher)

@@ -15,13 +15,11 @@ from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS
 from laplacenet.training.methods.consistency import STRENGTHS
-from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS
+from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS, SOFT_LABELS
 from laplacenet.training.methods.network_labels import NetworkLabels, NetworkLabelsConfig
 from laplacenet.training.methods.weak_strong import soft_cross_entropy
 from laplacenet.training.objective import mix
 from laplacenet.training.views import ViewGroup, groups_of_views
-
-SOFT_LABELS = "soft_labels"
 
 
 @dataclass(frozen=True)
