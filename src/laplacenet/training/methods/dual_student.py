@@ -79,11 +79,12 @@ def initialized_anew(network: Network, *, seed: int) -> Network:
 class DualStudent(ConsistencyTraining):
     """For each student i: CE on labeled images + λ_1·w(t)·L_con + λ_2·w(t)·L_sta.
 
-    L_con = 1/(C·b) Σ ‖f_i(x') − f_i(x'')‖² on all images, no gradient through the second. An image is stable for a
-    student when both views have the same class and one of them a probability above ξ. L_sta = 1/(C·b) Σ ‖f_i(x) −
-    f_j(x)‖² over those unlabeled images that are stable for j and not for i, or for both where j agrees with itself no
-    worse than i does. The first student trains on the first view, the second on the other; every pass moves batch
-    statistics. Our reading: one head each, where the original has two, and the first student is the judged one.
+    L_con = 1/(C·b) Σ ‖p_i(x') − p_i(x'')‖² over all images, with no gradient through the second view. An image is
+    stable for a student if both views get the same class and one of them a probability above ξ. L_sta = 1/(C·b) Σ
+    ‖p_i(x) − p_j(x)‖², with no gradient through p_j, over the unlabeled images that are stable for j but not for i, or
+    for both where j agrees with itself at least as well as i. The first student trains on the first view, the second on
+    the other; every pass updates batch statistics. Our reading: each student has one head, where the authors have two,
+    and the first student is the one that is tested.
     """
 
     config: DualStudentConfig

@@ -65,10 +65,10 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The paper's column for CIFAR-100.
+    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and `label_temperature`.
 
-    `label_temperature` T > 0 makes pseudo-labels soft: the graph's scores to the power 1/T, with sum 1. With 0, as in
-    the paper, a pseudo-label is the class with the largest score. The paper has no soft labels.
+    With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
+    With 0, as in the paper, a pseudo-label is the class with the largest score.
     """
 
     name: str = "laplacenet"
@@ -224,9 +224,9 @@ class PseudoLabeling(MixUpTraining):
 class LaplaceNet(PseudoLabeling):
     """L_ssl = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i): cross-entropy on n_a strong views of each image, under MixUp.
 
-    y_i is given or ŷ_i = argmax F_i. Before each epoch a graph over the network's embeddings spreads the given labels Y
-    to every input, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and the classes' shares are aligned to the prior. First come a
-    hundred passes over the labeled images alone.
+    y_i is the given label, or the pseudo-label argmax F_i. Before each epoch a graph over the network's embeddings
+    spreads the given labels Y to every image, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and F is aligned to the prior class
+    shares. Training starts with a hundred passes over the labeled images alone.
     """
 
     config: LaplaceNetConfig
