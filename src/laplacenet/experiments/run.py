@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 ASKED_LAST = ("test_error", "train_invariance", "test_invariance", "test_invariance_as_labeled")
 """What the last network is judged by, as `Judge` and `Outcome` call it: each a matter of a pass over the data."""
+LATER_SETTINGS = {"method.label_temperature": 0.0}
+"""Settings that older checkpoints do not have, with the values that stand for what was done before."""
 
 
 def run_experiment(
@@ -185,14 +187,18 @@ def origin(task: Task) -> dict[str, Any]:
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others."""
+    """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others.
+
+    A setting that older checkpoints do not have is named only where it says something.
+    """
     settings = {
         f"{section}.{name}" if isinstance(content, dict) else section: value
         for section, content in to_json(task.experiment).items()
         for name, value in (content.items() if isinstance(content, dict) else [("", content)])
     }
     seen = dataclasses.replace(task.dataset.train, labels=task.given_labels, class_names=task.class_names)
-    return settings | {"hash of inputs and given labels": data_hash(seen)}
+    named = {name: value for name, value in settings.items() if LATER_SETTINGS.get(name, ...) != value}
+    return named | {"hash of inputs and given labels": data_hash(seen)}
 
 
 @dataclass(frozen=True)
