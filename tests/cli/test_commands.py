@@ -28,9 +28,8 @@ from laplacenet.experiments.paper.recipes import RECIPES
 from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
 from laplacenet.models.export import FORMATS
-from laplacenet.models.network import Network
 from laplacenet.runtime import RunFolder
-from laplacenet.training import Position, save_checkpoint
+from laplacenet.training.checkpoint import Snapshot, write_checkpoint
 from laplacenet.training.methods import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
@@ -191,11 +190,11 @@ def test_pictures_to_train_on_are_not_read_beyond_the_time_limit(shell: Shell, m
 def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[int] = []
 
-    def save(folder: Path, network: Network, position: Position, **rest: Any) -> None:
-        saved.append(position.step)
-        save_checkpoint(folder, network, position, **rest)
+    def save(folder: Path, snapshot: Snapshot, **rest: Any) -> None:
+        saved.append(snapshot.position.step)
+        write_checkpoint(folder, snapshot, **rest)
 
-    monkeypatch.setattr("laplacenet.training.session.save_checkpoint", save)
+    monkeypatch.setattr("laplacenet.training.session.write_checkpoint", save)
     command = ("train", "bars.npz", "--labels", "9", *TINY)
     shell.succeeds(*command, "--out", "seldom")
     assert saved == [0, 6]

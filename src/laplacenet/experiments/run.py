@@ -222,17 +222,22 @@ class TaskRun:
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         position = start
-        for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
-            yield record
-        if position.step == self.task.experiment.train.steps:
-            current_group().by_first(lambda: self._finish(monitor))
+        with self.session.saved():
+            for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
+                yield record
+            if position.step == self.task.experiment.train.steps:
+                current_group().by_first(lambda: self._finish(monitor))
 
     def _finish(self, monitor: Monitor) -> None:
-        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
+        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them.
+
+        Meanwhile the last checkpoint is written; there is an outcome only when that is whole.
+        """
         save_model(self.folder.path, self.run.network, self.task.description)
         mark("saving the model")
         judge = Judge(self.task, self.run.inference)
         found: dict[str, Any] = {name: getattr(judge, name) for name in self.asked if not monitor.should_stop}
+        self.session.writing.wait()
         if len(found) == len(self.asked):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))
