@@ -56,11 +56,12 @@ Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the run in this folder.")]
 JudgeEvery = Annotated[
-    int,
+    int | None,
     typer.Option(
         metavar="N",
         min=1,
-        help="Judge by the test set after every N-th epoch and after the last. The result is the same.",
+        help="Judge by the test set after every N-th epoch and after the last. The result is the same."
+        "  [default: 1; with --preset fast 10]",
     ),
 ]
 Profile = Annotated[
@@ -89,7 +90,7 @@ def train(
     time_limit: TimeLimit = None,
     checkpoint_every: CheckpointEvery = 60.0,
     strict: Strict = False,
-    judge_every: JudgeEvery = 1,
+    judge_every: JudgeEvery = None,
     profile: Profile = False,
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
@@ -119,6 +120,7 @@ def train(
     from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
     from laplacenet.experiments import override, read_experiment
     from laplacenet.experiments.fitting import fit_method
+    from laplacenet.experiments.presets import JUDGED_EVERY
     from laplacenet.runtime import RunFolder, start_group
     from laplacenet.runtime.monitor import reading_ends_at, time_left
     from laplacenet.runtime.timeline import mark, timeline
@@ -131,7 +133,7 @@ def train(
             chosen_device,
             compile=compile_loss,
             checkpoint_every_s=checkpoint_every,
-            judge_every=judge_every,
+            judge_every=judge_every or JUDGED_EVERY.get(preset or "", 1),
         )
         start_group(execution.device)
         mark("importing")

@@ -1,10 +1,13 @@
 """From an experiment to a run folder: train, judge every epoch, record, checkpoint, and leave the model for use."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
@@ -35,6 +38,7 @@ from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
 from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
 from laplacenet.training.method import require_shared
+from laplacenet.training.supply import resident
 
 log = logging.getLogger(__name__)
 
@@ -215,8 +219,14 @@ class TaskRun:
             refuse_other(folder.checkpoint, known, current_group().by_first(lambda: known))
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
+        @functools.cache
+        def test_inputs() -> Tensor | None:
+            inputs = task.test_inputs
+            limit = execution.resident_bytes
+            return None if inputs is None else resident(inputs, execution.device, resident_bytes=limit)
+
         def record(epoch: Epoch, times: Times) -> EpochRecord:
-            return judge_epoch(task, epoch, times, every=execution.judge_every)
+            return judge_epoch(task, epoch, times, test_inputs=test_inputs, every=execution.judge_every)
 
         return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 
