@@ -1,10 +1,13 @@
 """From an experiment to a run folder: train, judge every epoch, record, checkpoint, and leave the model for use."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
@@ -35,6 +38,7 @@ from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
 from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
 from laplacenet.training.method import require_shared
+from laplacenet.training.supply import resident
 
 log = logging.getLogger(__name__)
 
@@ -221,24 +225,35 @@ class TaskRun:
             refuse_other(folder.checkpoint, known, current_group().by_first(lambda: known))
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
+        @functools.cache
+        def test_inputs() -> Tensor | None:
+            inputs = task.test_inputs
+            limit = execution.resident_bytes
+            return None if inputs is None else resident(inputs, execution.device, resident_bytes=limit)
+
         def record(epoch: Epoch, times: Times) -> EpochRecord:
-            return judge_epoch(task, epoch, times, every=execution.judge_every)
+            return judge_epoch(task, epoch, times, test_inputs=test_inputs, every=execution.judge_every)
 
         return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         position = start
-        for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
-            yield record
-        if position.step == self.task.experiment.train.steps:
-            current_group().by_first(lambda: self._finish(monitor))
+        with self.session.saved():
+            for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
+                yield record
+            if position.step == self.task.experiment.train.steps:
+                current_group().by_first(lambda: self._finish(monitor))
 
     def _finish(self, monitor: Monitor) -> None:
-        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
+        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them.
+
+        Meanwhile the last checkpoint is written; there is an outcome only when that is whole.
+        """
         save_model(self.folder.path, self.run.network, self.task.description)
         mark("saving the model")
         judge = Judge(self.task, self.run.inference)
         found: dict[str, Any] = {name: getattr(judge, name) for name in self.asked if not monitor.should_stop}
+        self.session.writing.wait()
         if len(found) == len(self.asked):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))
