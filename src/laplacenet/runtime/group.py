@@ -17,7 +17,9 @@ from torch.distributed.rendezvous import rendezvous
 
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError
 from laplacenet.runtime.launch import read_launch
-from laplacenet.runtime.peers import LOST, PeerWatch, watch_peers
+from laplacenet.runtime.peers import LOST, PeerWatch, claim_report, connect, watch_peers
+
+CLAIMING_S = 5.0
 
 Result = TypeVar("Result")
 
@@ -172,6 +174,20 @@ def end_group() -> None:
         if _watch is not None:
             _watch.stop()
         dist.destroy_process_group()
+
+
+def may_report(error: Exception | None = None) -> bool:
+    """Whether this process reports the error that it ends with: of all processes on its machine the first to ask.
+
+    Without `torchrun`, whose store outlives its processes, the first process reports; that one is lost, the second too.
+    """
+    launch = read_launch()
+    if not launch.has_store:
+        return launch.is_first or (launch.rank == 1 and isinstance(error, LostProcessError))
+    try:
+        return claim_report(_watch.store if _watch is not None else connect(launch, timeout_s=CLAIMING_S))
+    except (RuntimeError, ConnectionError):  # the machine with the store is lost
+        return True
 
 
 @contextlib.contextmanager

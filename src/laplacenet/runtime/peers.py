@@ -120,11 +120,21 @@ class PeerWatch:
 def watch_peers(launch: Launch) -> PeerWatch:
     """Begin to watch, once all processes have met at the address that torchrun gave them."""
     silence_s = peer_timeout_s()
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=silence_s))
-    watch = PeerWatch(launch, PrefixStore(f"laplacenet/{launch.n_restarts}", store), silence_s=silence_s)
+    watch = PeerWatch(launch, connect(launch, timeout_s=silence_s), silence_s=silence_s)
     watch.start()
     return watch
+
+
+def connect(launch: Launch, *, timeout_s: float) -> Store:
+    """A connection of our own to the store where the processes met; each restart has its own entries."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=timeout_s))
+    return PrefixStore(f"laplacenet/{launch.n_restarts}", store)
+
+
+def claim_report(store: Store) -> bool:
+    """Whether no other process of this machine has claimed to report an error before."""
+    return bool(store.add(f"reports/{platform.node()}", 1) == 1)
 
 
 def peer_timeout_s() -> float:
