@@ -33,7 +33,7 @@ from laplacenet.cli.label import label
 from laplacenet.cli.memory import keep_freed_memory
 from laplacenet.cli.methods import methods
 from laplacenet.cli.next import next as next_to_label
-from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, say
+from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, let_one_process_report, say
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
@@ -138,8 +138,7 @@ def main() -> NoReturn:
     with warnings_on_stderr(), interruptions() as caught:
         code = exit_code(caught)
     if caught:
-        if launch.size > 1 and launch.is_first:
-            let_one_process_report()
+        let_one_process_report()
         code = failed(f"interrupted; go on with: {own_command()}", 128 + caught[0])
     if launch.size > 1:
         leave_group(code)
@@ -253,18 +252,8 @@ def explain(error: Exception) -> int:
     else:
         sys.stderr = sys.__stderr__
         raise error
-    if read_launch().size > 1:
-        let_one_process_report(error)
+    let_one_process_report(error)
     return failed(message, code)
-
-
-def let_one_process_report(error: Exception | None = None) -> None:
-    """The first that fails says why, on whichever machine: the others may fail only because of it."""
-    from laplacenet.runtime.group import may_report
-
-    for number in (signal.SIGINT, signal.SIGTERM):  # torchrun ends all processes as soon as one has ended
-        signal.signal(number, signal.SIG_IGN)
-    sys.stderr = sys.__stderr__ if may_report(error) else Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def misuse(error: Any) -> str:

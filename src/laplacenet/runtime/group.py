@@ -17,7 +17,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError
 from laplacenet.runtime.launch import read_launch
-from laplacenet.runtime.peers import LOST, PeerWatch, claim_report, connect, watch_peers
+from laplacenet.runtime.peers import PeerWatch, claim_report, connect, lost, watch_peers
 
 CLAIMING_S = 5.0
 
@@ -191,6 +191,25 @@ def may_report(error: Exception | None = None) -> bool:
 
 
 @contextlib.contextmanager
+def side_by_side() -> Iterator[None]:
+    """Processes that share no computation: where one stalls the others end, but one that is done may leave them."""
+    global _watch  # noqa: PLW0603 - one watch for all that this process does
+    launch = read_launch()
+    if launch.size == 1:
+        yield
+        return
+    with lost_processes():
+        store, _, _ = next(rendezvous("env://"))  # without torchrun it is in the first process
+        _watch = watch_peers(launch)
+        _watch.is_connected.set()
+    try:
+        yield
+    finally:
+        _watch.leave()
+        del store
+
+
+@contextlib.contextmanager
 def entered_by_first(context: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
     """The first process enters the context; the others hear if that fails."""
     with contextlib.ExitStack() as stack:
@@ -208,7 +227,7 @@ def lost_processes() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ConnectionError) as error:
-        raise LostProcessError(LOST) from error
+        raise lost() from error
 
 
 def _portable(error: Exception | None) -> Exception | None:
