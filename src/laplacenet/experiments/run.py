@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import logging
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ from laplacenet.runtime import (
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
-from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
+from laplacenet.training.checkpoint import checkpoint_identity, differences, refuse_other
 from laplacenet.training.method import require_shared
 from laplacenet.training.supply import resident
 
@@ -205,6 +206,16 @@ def identity(task: Task) -> dict[str, Any]:
     return named | {"hash of inputs and given labels": data_hash(seen)}
 
 
+def require_same_in_all(known: dict[str, Any]) -> None:
+    """Refuse processes that read other data: on another machine the same path may hold something else."""
+    group = current_group()
+    of_first = group.by_first(lambda: known)
+    if known != of_first:
+        who = f"process {group.rank} of {group.size}, on {platform.node()}"
+        found = differences(known, of_first, whose="the first process")
+        raise InputError(f"{who}, has other data or settings than the first: {found}")
+
+
 @dataclass(frozen=True)
 class TaskRun:
     """A task under way in its folder."""
@@ -222,7 +233,7 @@ class TaskRun:
         known = identity(task)
         if current_group().reduces:
             require_shared(task.method)
-            refuse_other(folder.checkpoint, known, current_group().by_first(lambda: known))
+            require_same_in_all(known)
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
         @functools.cache

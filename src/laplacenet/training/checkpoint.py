@@ -136,10 +136,13 @@ def checkpoint_identity(folder: Path) -> dict[str, Any] | None:
 
 
 def refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
+    if found != expected:
+        raise InputError(f"{folder}: is of another run: {differences(found, expected, whose='this run')}")
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any], *, whose: str) -> str:
     differing = sorted(key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key))
-    if differing:
-        said = "; ".join(f"its {key} is {found.get(key)!r}, this run's is {expected.get(key)!r}" for key in differing)
-        raise InputError(f"{folder}: is of another run: {said}")
+    return "; ".join(f"its {key} is {found.get(key)!r}, {whose}'s is {expected.get(key)!r}" for key in differing)
 
 
 def _beside(folder: Path, suffix: str) -> Path:
