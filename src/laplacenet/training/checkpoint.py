@@ -23,7 +23,7 @@ import laplacenet
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
 from laplacenet.runtime.errors import first_line
 from laplacenet.runtime.files import sync
-from laplacenet.runtime.run_folder import remove
+from laplacenet.runtime.run_folder import clear_checkpoint
 from laplacenet.training.guards import require_finite_weights
 from laplacenet.training.loop import Position
 from laplacenet.training.method import EpochPlan
@@ -66,7 +66,7 @@ def write_checkpoint(folder: Path, snapshot: Snapshot, *, identity: dict[str, An
     position, tensors = snapshot.position, snapshot.tensors
     require_finite_weights(tensors, step=position.step)
     fresh, previous = _beside(folder, ".new"), _beside(folder, ".old")
-    remove(fresh)
+    clear_checkpoint(fresh)
     try:
         fresh.mkdir(parents=True)
         files = {}
@@ -77,10 +77,10 @@ def write_checkpoint(folder: Path, snapshot: Snapshot, *, identity: dict[str, An
         write_sealed(fresh / MANIFEST, {**about, **_numbers(position), "files": files})
         _read(fresh)
     except BaseException:
-        remove(fresh)
+        clear_checkpoint(fresh)
         raise
     if folder.is_dir():
-        remove(previous)
+        clear_checkpoint(previous)
         folder.rename(previous)
     fresh.rename(folder)
     sync(folder.parent)
@@ -221,7 +221,7 @@ def _put_in_place(found: Path, folder: Path) -> None:
     if found == folder:
         return
     if folder.is_dir():
-        remove(_beside(folder, ".damaged"))
+        clear_checkpoint(_beside(folder, ".damaged"))
         folder.rename(_beside(folder, ".damaged"))
     found.rename(folder)
 
