@@ -57,11 +57,12 @@ Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the run in this folder.")]
 JudgeEvery = Annotated[
-    int,
+    int | None,
     typer.Option(
         metavar="N",
         min=1,
-        help="Judge by the test set after every N-th epoch and after the last. The result is the same.",
+        help="Judge by the test set after every N-th epoch and after the last. The result is the same."
+        "  [default: 1; with --preset fast 10]",
     ),
 ]
 Profile = Annotated[
@@ -95,7 +96,7 @@ def train(
     time_limit: TimeLimit = None,
     checkpoint_every: CheckpointEvery = 60.0,
     strict: Strict = False,
-    judge_every: JudgeEvery = 1,
+    judge_every: JudgeEvery = None,
     profile: Profile = False,
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.

@@ -9,6 +9,7 @@ from laplacenet.cli.choices import ExperimentOptions, new_experiment
 from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
 from laplacenet.experiments import Task, read_experiment
 from laplacenet.experiments.fitting import fit_method
+from laplacenet.experiments.presets import JUDGED_EVERY
 from laplacenet.runtime import RunFolder, start_group
 from laplacenet.runtime.monitor import reading_ends_at, time_left
 from laplacenet.runtime.timeline import mark, timeline
@@ -28,7 +29,7 @@ class TrainOptions(ExperimentOptions):
     time_limit: float | None
     checkpoint_every: float
     strict: bool
-    judge_every: int
+    judge_every: int | None
     profile: bool
 
 
@@ -40,7 +41,7 @@ def train_and_report(options: TrainOptions, device: torch.device, *, started_at:
             device,
             compile=options.compile_loss,
             checkpoint_every_s=options.checkpoint_every,
-            judge_every=options.judge_every,
+            judge_every=options.judge_every or JUDGED_EVERY.get(options.preset or "", 1),
         )
         start_group(device)
         mark("importing")

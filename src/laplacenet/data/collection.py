@@ -20,7 +20,6 @@ from laplacenet.data.dataset import Skipped
 from laplacenet.data.images import MEASURED, ChannelStatistics, ImageSet, VectorSet, channel_statistics
 from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
 from laplacenet.data.names import in_one_line
-from laplacenet.data.npz import free_memory
 from laplacenet.data.pictures import NO_MONITOR, decode_all, default_size, is_grey, one_channel, require_size
 from laplacenet.data.prepared import find_prepared, prepare, prepared_size
 from laplacenet.data.walking import (
@@ -34,6 +33,7 @@ from laplacenet.data.walking import (
     parted,
 )
 from laplacenet.runtime import InputError, Monitor
+from laplacenet.runtime.memory import free_memory
 from laplacenet.runtime.monitor import expect
 
 

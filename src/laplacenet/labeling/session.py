@@ -53,7 +53,7 @@ from laplacenet.runtime import (
 from laplacenet.runtime.launch import program
 from laplacenet.runtime.monitor import reading_ends_at
 from laplacenet.runtime.peers import advising
-from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE, remove
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
 
 DEFAULT_LIMIT_S = 240.0
@@ -230,7 +230,7 @@ def label_by_features(
 
     def write() -> None:
         if has_changed:
-            remove(folder.path / STAGES)
+            folder.clear_stages()
             folder.restore_epoch_lines(b"")
         if not (folder.path / STAGES / FINAL / PASS).is_file():
             write_feature_labels(job, folder, network, found, choices=choices, started_at=session.started_at)

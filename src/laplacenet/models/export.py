@@ -24,9 +24,10 @@ from torch import Tensor, nn
 
 import laplacenet
 from laplacenet.augment import normalized
-from laplacenet.data.npz import free_memory
 from laplacenet.models import Inference, ModelDescription, Network
-from laplacenet.runtime import InputError, RunError, stream, write_whole
+from laplacenet.runtime import InputError, RunError, stream
+from laplacenet.runtime.files import write_named
+from laplacenet.runtime.memory import free_memory
 
 FORMATS = {"torch-export": "model.pt2", "onnx": "model.onnx"}
 NEEDED_FOR_ONNX = ("onnx", "onnxscript", "onnxruntime")
@@ -78,7 +79,7 @@ def export_model(network: Network, description: ModelDescription, out: Path, *, 
     difference = largest_difference(judge, network, description)
     if not difference <= TOLERANCE:
         raise RunError(f"the exported model differs from the network by {difference:.2g}; nothing was written")
-    write_whole(out, content)
+    write_named(out, content)
     return difference
 
 
