@@ -165,7 +165,7 @@ def terminal_progress() -> "TerminalProgress":
 
 
 def end(run: "LabelingRun", *, exit_code: int = 0) -> None:
-    """Say what came of it, or how to go on, and end with the exit code."""
+    """Print the result, or how to go on, and end with the exit code."""
     from laplacenet.runtime import TimeLimitError
     from laplacenet.runtime.launch import program
 

@@ -1,4 +1,4 @@
-"""`laplacenet predict`: the class of pictures or embeddings that were not there before."""
+"""`laplacenet predict`: labels for new pictures or embeddings."""
 
 import json
 import sys
@@ -89,7 +89,7 @@ def loaded_judge(
 
 
 def without_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Prediction]":
-    """The predictions; what was skipped is said."""
+    """The predictions; skipped files are reported."""
     from laplacenet.data import Skipped
 
     for entry in entries:
