@@ -26,7 +26,7 @@ def demo(
 ) -> None:
     """Train on 1 297 handwritten digits of which 40 are labeled: LaplaceNet, and for comparison the 40 labels alone.
 
-    Nothing is downloaded. What is finished already is not run again, and what was interrupted goes on.
+    Nothing is downloaded. Finished runs are kept, and interrupted ones are resumed.
 
     \b
     Examples:

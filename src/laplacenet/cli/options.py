@@ -142,7 +142,7 @@ Model = Annotated[
 DataDir = Annotated[
     Path | None, typer.Option(help="The folder that holds named data sets.  [default: $LAPLACENET_DATA or data]")
 ]
-Download = Annotated[bool, typer.Option("--download", help="Fetch CIFAR if it is not there.")]
+Download = Annotated[bool, typer.Option("--download", help="Download CIFAR if it is missing.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Change one setting; may be repeated."),
@@ -155,7 +155,7 @@ Preset = Annotated[
     typer.Option(
         metavar="NAME",
         callback=one_of(PRESETS, what="preset"),
-        help=f"Lay other defaults over those of the data: {', '.join(PRESETS[:-2])};"
+        help=f"Other defaults than those of the data set: {', '.join(PRESETS[:-2])};"
         " original (the method's own paper) or equal (the protocol of LaplaceNet's Table IV).",
     ),
 ]
@@ -176,7 +176,7 @@ CheckpointEvery = Annotated[
         metavar="TIME",
         parser=duration_of("--checkpoint-every"),
         show_default=False,
-        help="Save a checkpoint this often (90s, 9m, 2h): what a crash costs at most. The result is the same."
+        help="Save a checkpoint this often (90s, 9m, 2h): a crash loses no more. The result does not change."
         "  [default: 60s]",
     ),
 ]
