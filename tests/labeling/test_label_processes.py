@@ -27,12 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("LAPLACENET_CACHE", str(folder / "cache"))
         script = str(Path(labelings.__file__).resolve())
         processes = shared.start_processes(2, [script, str(folder)], folder=folder)
-    try:
-        said = [process.communicate(timeout=DEADLINE_S) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], said
+    shared.wait_for_all(processes, timeout_s=DEADLINE_S)
     return folder
 
 
