@@ -14,9 +14,10 @@ from references_data import archive_of, cifar100_files, python2_pickle, write_ar
 
 from laplacenet.data import load_dataset, read_collection, read_split
 from laplacenet.data.cifar import CIFAR100
-from laplacenet.data.npz import free_memory, open_npz, read_npy
+from laplacenet.data.npz import open_npz, read_npy
 from laplacenet.data.pickles import read_array_pickle
 from laplacenet.runtime import InputError
+from laplacenet.runtime.memory import free_memory
 
 GIBIBYTE = 2**30
 
@@ -145,7 +146,7 @@ def test_what_numpy_writes_is_what_is_read(tmp_path: Path, dtype: str, order: st
 
 def test_free_memory_is_counted_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2**26 < free_memory() < 2**46
-    monkeypatch.setattr("laplacenet.data.npz.MEMORY_FILE", Path("/nowhere"))
+    monkeypatch.setattr("laplacenet.runtime.memory.MEMORY_FILE", Path("/nowhere"))
     assert 2**26 < free_memory() < 2**46
 
 

@@ -21,7 +21,7 @@ from laplacenet.data import ImageSet, Skipped, load_dataset, read_collection, re
 from laplacenet.data.decoding import LARGEST_JPEG_PIXELS, LARGEST_PIXELS, decode
 from laplacenet.data.names import in_one_line, writable
 from laplacenet.data.walking import find_pictures
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, RunFolder
 
 COLOR = (200, 100, 50)
 
@@ -459,9 +459,15 @@ def test_unreadable_files_and_folders_are_skipped() -> None:
 def test_run_folders_and_system_files_are_no_pictures(tmp_path: Path) -> None:
     for name in ("runs/first/curves.png", "@eaDir/thumb.png", ".cache/x.png", "__MACOSX/y.png"):
         picture(tmp_path / name)
-    (tmp_path / "runs" / "first" / "experiment.json").write_text("{}")
+    RunFolder(tmp_path / "runs" / "first").write_experiment({})
     assert reasons(tmp_path) == {}
     assert [file.name for file in find_pictures(tmp_path)[0]] == ["good.png"]
+
+
+def test_a_folder_of_pictures_with_an_experiment_json_of_the_users_own_is_read(tmp_path: Path) -> None:
+    picture(tmp_path / "cats" / "a.png")
+    (tmp_path / "cats" / "experiment.json").write_text('{"camera": 1}')
+    assert [file.name for file in find_pictures(tmp_path)[0]] == ["cats/a.png"]
 
 
 def test_a_folder_that_changes_while_it_is_read_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laplacenet.runtime import InputError, RunFolder, read_whole, require_apart, require_no_input
-from laplacenet.runtime.run_folder import RUN_FILES, read_run_file
+from laplacenet.runtime import InputError, RunFolder, read_whole, require_apart, require_no_input, write_whole
+from laplacenet.runtime.files import write_named
+from laplacenet.runtime.run_folder import RUN_FILES, clear_checkpoint, is_run_folder, read_run_file
 
 CHECKPOINTS = ("checkpoint", "checkpoint.old", "checkpoint.new", "checkpoint.damaged")
 OURS = [
@@ -37,6 +38,7 @@ def begun(path: Path) -> RunFolder:
     for name in OURS:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text("ours")
+    folder.write_experiment({})
     return folder
 
 
@@ -89,6 +91,65 @@ def test_a_folder_with_an_experiment_json_of_the_users_own_is_no_run(tmp_path: P
     with pytest.raises(InputError, match="not a run folder, so --overwrite leaves it alone"):
         RunFolder.create(tmp_path, overwrite=True)
     assert files(tmp_path) == {"experiment.json"}
+
+
+def test_a_lock_beside_it_does_not_make_it_one(tmp_path: Path) -> None:
+    theirs = {"experiment.json": "{}", ".lock": "", "labels.csv": "a,b", "checkpoint/state-0.safetensors": "weights"}
+    for name, content in theirs.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match="not a run folder, so --overwrite leaves it alone"):
+        RunFolder.create(tmp_path, overwrite=True)
+    assert files(tmp_path) == set(theirs)
+    assert not is_run_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["experiment.json", "provenance.json"])
+def test_a_run_that_is_damaged_can_be_overwritten(tmp_path: Path, name: str) -> None:
+    run = RunFolder.create(tmp_path / "run")
+    run.write_experiment({})
+    run.write_sealed("provenance.json", {})
+    (run.path / name).write_text("")
+    RunFolder.create(run.path, overwrite=True)
+    assert files(run.path) == {".lock"}
+
+
+def test_what_lies_in_the_folders_of_checkpoints_and_stages_stays(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    kept = ("checkpoint/mine.txt", "stages/final/mine.txt", "stages/mine/thesis.txt", "notes.json.tmp")
+    for name in kept:
+        (run.path / name).parent.mkdir(exist_ok=True)
+        (run.path / name).write_text("theirs")
+    run.clear_stages()
+    run.clear_leftovers()
+    clear_checkpoint(run.checkpoint)
+    clear_checkpoint(run.checkpoint)
+    found = {path.name: path.read_text() for path in run.path.rglob("*") if path.name in map(os.path.basename, kept)}
+    assert set(found.values()) == {"theirs"}
+    assert files(run.path) >= {"checkpoint.kept-1/mine.txt", *kept[1:]}
+    assert not (run.path / "report.html.tmp").exists()
+    assert not run.checkpoint.exists()
+
+
+def test_a_file_that_is_written_under_a_name_of_the_users_takes_no_other_with_it(tmp_path: Path) -> None:
+    (tmp_path / "out.csv.tmp").write_text("theirs")
+    write_named(tmp_path / "out.csv", b"ours")
+    write_named(tmp_path / "out.csv", lambda file: file.writelines([b"again"]))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.csv": "again", "out.csv.tmp": "theirs"}
+
+
+def test_a_folder_in_the_place_of_a_file_is_named_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").mkdir()
+    with pytest.raises(InputError, match=r"labels\.csv: is a folder, where a file is to be written; move it away"):
+        write_whole(tmp_path / "labels.csv", b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+
+
+def test_a_file_that_memory_has_no_room_for_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "final.json").open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(InputError, match=r"final\.json: damaged, or too large: 8796093022208 bytes"):
+        read_whole(tmp_path / "final.json")
 
 
 def test_a_folder_that_holds_an_input_or_lies_in_one_is_refused(tmp_path: Path) -> None:

@@ -19,18 +19,17 @@ def require_free(
         raise InputError(f"--out {out}: give a name that ends in {' or '.join(suffixes)}")
     if out.is_dir():
         raise InputError(f"--out {out}: is a folder; name a file")
-    if out.exists():
-        require_no_input(out, inputs)
+    require_no_input(out, inputs)
     if out.exists() and not overwrite:
         raise InputError(f"--out {out}: exists already; choose another name or --overwrite")
 
 
 def write_out(out: Path, content: "bytes | Callable[[BinaryIO], None]") -> None:
     """The content, or what a function writes."""
-    from laplacenet.runtime import InputError, write_whole
-    from laplacenet.runtime.files import write_whole_by
+    from laplacenet.runtime import InputError
+    from laplacenet.runtime.files import write_named
 
     try:
-        write_whole(out, content) if isinstance(content, bytes) else write_whole_by(out, content)
+        write_named(out, content)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error

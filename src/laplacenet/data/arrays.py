@@ -23,8 +23,9 @@ from laplacenet.data.images import ImageSet, VectorSet
 from laplacenet.data.label_files import RowLabels, numbered_labels
 from laplacenet.data.label_vectors import LABEL_KEYS, named_key, read_row_labels, vector_labels
 from laplacenet.data.names import quoted, writable
-from laplacenet.data.npz import free_memory, open_npz, read_npy
+from laplacenet.data.npz import open_npz, read_npy
 from laplacenet.runtime import InputError
+from laplacenet.runtime.memory import free_memory
 
 BLOCK = 1024
 ARRAY_SUFFIXES = (".npz", ".npy")

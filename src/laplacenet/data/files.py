@@ -40,7 +40,7 @@ def read_regular(path: Path, *, largest: int) -> bytes:
             n_bytes = os.fstat(file.fileno()).st_size
             if n_bytes > largest:
                 raise InputError(f"{path}: {n_bytes} bytes; at most {largest} are read here")
-            return file.read()
+            return file.read(n_bytes)  # of a file that grows meanwhile, what was there at first
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (OSError, ValueError) as error:  # a ValueError: a NUL in the name

@@ -15,12 +15,12 @@ from jaxtyping import Shaped
 
 from laplacenet.data.files import open_regular, reason_of
 from laplacenet.runtime import InputError
+from laplacenet.runtime.memory import free_memory
 
 NPY = ".npy"
 NPY_MAGIC = b"\x93NUMPY"
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what numpy writes
 LARGEST_SHARE_OF_MEMORY = 0.5
-MEMORY_FILE = Path("/proc/meminfo")
 DAMAGE = (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -112,11 +112,3 @@ def _read_header(file: IO[bytes] | zipfile.ZipExtFile) -> tuple[tuple[int, ...],
     except Exception as error:  # numpy parses a header as a Python literal, which fails in as many ways as Python has
         raise ValueError(f"its header is damaged ({type(error).__name__})") from error
     return shape, dtype
-
-
-def free_memory() -> int:
-    """Bytes that can be had without swapping, where the system says; else all that the machine has."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        lines = MEMORY_FILE.read_text(encoding="ascii").splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

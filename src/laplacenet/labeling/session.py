@@ -5,6 +5,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from signal import Signals
 
@@ -52,7 +53,7 @@ from laplacenet.runtime import (
 from laplacenet.runtime.launch import program
 from laplacenet.runtime.monitor import reading_ends_at
 from laplacenet.runtime.peers import advising
-from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE, remove
+from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
 
 DEFAULT_LIMIT_S = 240.0
@@ -72,6 +73,10 @@ class Progress:
     def reading(self, name: str) -> Iterator[Monitor]:
         """While the inputs are read; the monitor counts them."""
         yield NullMonitor()
+
+    def embedding(self, name: str) -> AbstractContextManager[Monitor]:
+        """While a pretrained network embeds the pictures; the monitor counts them."""
+        return self.reading(name)
 
     def warn(self, text: str) -> None:
         pass
@@ -100,7 +105,7 @@ class LabelingSession:
         return TimedMonitor(monitor, ends_at, what_then=EMBEDDED)
 
     def read_features(self, settings: LabelingSettings, network: FeatureNetwork) -> Job:
-        with self.progress.reading(settings.collection.pictures) as monitor:
+        with self.progress.embedding(settings.collection.pictures) as monitor:
             return read_feature_job(settings, network, self.timed(monitor, settings))
 
     def sized(self, settings: LabelingSettings, network: FeatureNetwork) -> tuple[LabelingSettings, tuple[str, ...]]:
@@ -224,7 +229,7 @@ def label_by_features(
 
     def write() -> None:
         if has_changed:
-            remove(folder.path / STAGES)
+            folder.clear_stages()
             folder.restore_epoch_lines(b"")
         if not (folder.path / STAGES / FINAL / PASS).is_file():
             write_feature_labels(job, folder, network, found, choices=choices, started_at=session.started_at)

@@ -6,12 +6,14 @@ What a program reads back carries a checksum of itself, so that a byte that chan
 import hashlib
 import json
 import os
+import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.memory import free_memory
 
 TEMPORARY = ".tmp"
 AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -28,12 +30,24 @@ def write_whole(path: Path, content: bytes) -> None:
     write_whole_by(path, write)
 
 
-def write_whole_by(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_named(path: Path, content: bytes | Callable[[BinaryIO], None]) -> None:
+    """As `write_whole`, or as `write_whole_by`, where the user chose the name and may own any file beside it: the
+    temporary file has a name that nobody else gives."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(content) if isinstance(content, bytes) else content(file)
+
+    write_whole_by(path, write, temporary=path.with_name(f".{secrets.token_hex(8)}{TEMPORARY}"))
+
+
+def write_whole_by(path: Path, write: Callable[[BinaryIO], None], *, temporary: Path | None = None) -> None:
     """As `write_whole`, for content that is made piece by piece.
 
     What a crash left under the temporary name goes first, and is not written through where it is a link.
     """
-    temporary = path.with_name(path.name + TEMPORARY)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, where a file is to be written; move it away")
+    temporary = path.with_name(path.name + TEMPORARY) if temporary is None else temporary
     temporary.unlink(missing_ok=True)
     try:
         with temporary.open("xb") as file:
@@ -59,12 +73,20 @@ def sync(path: Path) -> None:
 
 
 def read_whole(path: Path) -> bytes:
-    """A regular file's content; a pipe or a device, which could keep its reader waiting for ever, is refused."""
+    """A regular file's content; a pipe or a device, which could keep its reader waiting for ever, is refused.
+
+    So is a file that memory has no room for. Of one that grows meanwhile, it is what was there at first.
+    """
     try:
         with open_regular(path) as file:
-            return file.read()
+            n_bytes, n_free = os.fstat(file.fileno()).st_size, free_memory()
+            if n_bytes > n_free:
+                raise InputError(f"{path}: damaged, or too large: {n_bytes} bytes, and {n_free} of memory are free")
+            return file.read(n_bytes)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except MemoryError as error:
+        raise InputError(f"{path}: damaged, or too large for the memory that this process may use") from error
 
 
 def open_regular(path: Path) -> BinaryIO:

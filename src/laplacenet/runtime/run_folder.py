@@ -7,12 +7,12 @@ neither a changed bit nor a file of another run goes unnoticed.
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import platform
 import re
 import secrets
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import filelock
 
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.files import (
+    CHECKSUM,
     TEMPORARY,
     parse_json,
     read_sealed,
@@ -81,8 +82,8 @@ class RunFolder:
             raise InputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
         if not is_free and not overwrite:
             what = "exists already; choose another --out, or --overwrite, or --resume it"
-            raise InputError(f"{path}: {what if folder._is_run() else 'holds other files; choose another --out'}")
-        if not is_free and not folder._is_run():
+            raise InputError(f"{path}: {what if is_run_folder(path) else 'holds other files; choose another --out'}")
+        if not is_free and not is_run_folder(path):
             raise InputError(f"{path}: not a run folder, so --overwrite leaves it alone; choose another --out")
         if not is_free and folder.has(ANSWERS):
             raise InputError(f"{path}: --overwrite never deletes the answers of a review; choose another --out")
@@ -128,10 +129,6 @@ class RunFolder:
             holder = ""
         return f" ({holder})" if holder else ""
 
-    def _is_run(self) -> bool:
-        """Begun by this tool: someone's own `experiment.json` has neither a lock nor our provenance beside it."""
-        return self.has(EXPERIMENT) and (self.has(LOCK) or self.has(PROVENANCE))
-
     def _never_began(self) -> bool:
         """Its start was cut off: locked once, and nothing there but what comes before `experiment.json`."""
         if self.has(EXPERIMENT) or not self.has(LOCK):
@@ -143,19 +140,22 @@ class RunFolder:
         """Delete what runs write, and nothing else."""
         with self.locked():
             _clear_checkpoints(self.path)
-            for stage in _folders(self.path / STAGES):
-                _clear_checkpoints(stage)
-                _clear_files(stage, STAGE_FILES)
-            _remove_if_empty(self.path / STAGES)
+            self.clear_stages()
             for name in RUN_FILES:
                 for path in (self.path / (name + TEMPORARY), self.path / name):
                     _remove_file(path)
 
+    def clear_stages(self) -> None:
+        """Delete what the stages of a labeling wrote."""
+        for stage in _folders(self.path / STAGES):
+            _clear_checkpoints(stage)
+            _clear_files(stage, STAGE_FILES)
+        _remove_if_empty(self.path / STAGES)
+
     def clear_leftovers(self) -> None:
         """Files that a crash left under their temporary names."""
-        for leftover in self.path.glob("*" + TEMPORARY):
-            if (self.path / leftover.name.removesuffix(TEMPORARY)).suffix in (".json", ".jsonl", ".safetensors"):
-                remove(leftover)
+        for name in RUN_FILES:
+            _remove_file(self.path / (name + TEMPORARY))
 
     def write_experiment(self, content: dict[str, Any]) -> None:
         """The settings, with which a run begins to exist."""
@@ -282,6 +282,17 @@ def _clear_checkpoints(folder: Path) -> None:
             _clear_files(entry, CHECKPOINT_FILES)
 
 
+def clear_checkpoint(folder: Path) -> None:
+    """Delete a checkpoint; if someone keeps other files in its folder, these stay, under another name."""
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink(missing_ok=True)
+        return
+    _clear_files(folder, CHECKPOINT_FILES)
+    if folder.is_dir():
+        names = (folder.with_name(f"{folder.name}.kept-{number}") for number in itertools.count(1))
+        folder.rename(next(name for name in names if not os.path.lexists(name)))
+
+
 def _clear_files(folder: Path, names: re.Pattern[str]) -> None:
     """Delete the files of these names, and then the folder if nothing is left in it."""
     for entry in list(folder.iterdir()):
@@ -308,17 +319,19 @@ def _remove_file(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def remove(path: Path) -> None:
-    """A file, a folder with all that is in it, or a link, never what a link leads to."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def is_run_folder(path: Path) -> bool:
-    """Whether an earlier run wrote into the folder."""
-    return (path / EXPERIMENT).is_file()
+    """Whether an earlier run wrote into the folder. Someone's own `experiment.json` does not make it one; a damaged
+    file of ours still shows its seal, or the one beside it does."""
+    return (path / EXPERIMENT).is_file() and (is_sealed(path / EXPERIMENT) or is_sealed(path / PROVENANCE))
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file has the marks of one that `write_run_file` wrote; it may be damaged all the same."""
+    try:
+        content = read_whole(path)
+    except InputError:
+        return False
+    return all(f'"{mark}": "'.encode() in content for mark in (RUN, CHECKSUM))
 
 
 def looks_like_run(path: Path) -> bool:
