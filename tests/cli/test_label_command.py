@@ -189,7 +189,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: tuple[str, .
 
 def test_a_run_of_training_is_not_resumed_as_a_labeling(shell: Shell) -> None:
     shell.succeeds("train", "digits", "--labels", "40", "--set", "train.steps=1", "--out", "run")
-    assert "is no labeling but a run of training; laplacenet train --resume" in shell.fails("label", "--resume", "run")
+    assert "a run of train, not of label; laplacenet train --resume" in shell.fails("label", "--resume", "run")
 
 
 def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:
