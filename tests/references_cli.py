@@ -22,6 +22,15 @@ class Said:
     err: str
 
 
+class Clock:
+    """Stands in for `time.monotonic`; a test sets the time."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Shell:
     """Runs `laplacenet …` in a folder of its own."""
 

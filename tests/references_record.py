@@ -1,7 +1,7 @@
 """The record of the long tier, a plugin of pytest: what was tried how often, with which seeds, and what failed.
 
 Every session that runs a part of the tier puts its rows into `results/reliability.json`; other rows stay. A test that
-once failed is listed until it passes.
+once failed is listed until it passes, or is gone.
 """
 
 import os
@@ -41,6 +41,13 @@ def is_fuzzing(test: str) -> bool:
     return "fuzz" in test and "atheris" not in test and N_EXAMPLES >= LONG_EXAMPLES
 
 
+def exists(test: str) -> bool:
+    """Whether a test that once failed is still there under its name."""
+    path, _, name = test.partition("::")
+    file = RECORD.parents[1] / path
+    return file.is_file() and f"def {name.partition('[')[0]}(" in file.read_text(encoding="utf-8")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     seed = session.config.getoption("--hypothesis-seed", default=None)
     for test, outcome in outcomes.items():
@@ -50,7 +57,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     made_by = provenance(torch.device("cpu"))
     written = read_json(RECORD) if RECORD.is_file() else {"kind": "reliability", "failures": [], "rows": {}}
-    failed = {test for test in written["failures"] if outcomes.get(test) != "passed"}
+    failed = {test for test in written["failures"] if exists(test) and outcomes.get(test) != "passed"}
     failed |= {test for test, outcome in outcomes.items() if outcome == "failed"}
     of_a_row = {key: made_by[key] for key in ("date", "commit")}
     written["made_by"] = {key: made_by[key] for key in ("version", "python", "libraries", "hardware")}

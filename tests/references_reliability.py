@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -68,6 +69,7 @@ class Faults:
     def __init__(self) -> None:
         self.below, self.left, self.n_touches = "", 0, 0
         self.fault: Callable[[], None] = lambda: None
+        self.one_at_a_time = threading.Lock()  # the last checkpoint is written while the model is
         sys.addaudithook(self._hear)
 
     def arm(self, folder: Path, fault: Callable[[], None], *, at: int) -> None:
@@ -80,9 +82,11 @@ class Faults:
         if not self.below or event not in TOUCHES:
             return
         if isinstance(arguments[0], str | os.PathLike) and str(arguments[0]).startswith(self.below):
-            self.n_touches += 1
-            self.left -= 1
-            if self.left == 0:
+            with self.one_at_a_time:
+                self.n_touches += 1
+                self.left -= 1
+                is_due = self.left == 0
+            if is_due:
                 self.fault()
 
 

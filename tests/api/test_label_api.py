@@ -9,7 +9,7 @@ import pytest
 from references_labeling import clusters, drawn_evenly, some_given
 
 import laplacenet
-from laplacenet.api import label_files, require_numbers
+from laplacenet.api.checks import label_files, require_numbers
 from laplacenet.runtime import InputError
 
 
@@ -144,7 +144,7 @@ def test_the_time_limit_counts_from_the_call_also_while_modules_are_imported(
 
     np.savez(tmp_path / "mine.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([0, 1, -1, -1]))
     monkeypatch.setattr("laplacenet.labeling.session.new_session", session_on)
-    monkeypatch.setattr("laplacenet.api.monotonic", lambda: 5.0)
+    monkeypatch.setattr("laplacenet.api.labeling.monotonic", lambda: 5.0)
     with pytest.raises(InterruptedError):
         laplacenet.label(tmp_path / "mine.npz", out=tmp_path / "run")
     assert moments == [5.0]

@@ -28,9 +28,9 @@ from laplacenet.experiments.paper.recipes import RECIPES
 from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
 from laplacenet.models.export import FORMATS
-from laplacenet.models.network import Network
-from laplacenet.runtime import RunFolder
-from laplacenet.training import Position, save_checkpoint
+from laplacenet.runtime import InputError, RunFolder
+from laplacenet.training import Execution
+from laplacenet.training.checkpoint import Snapshot, write_checkpoint
 from laplacenet.training.methods import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
@@ -159,7 +159,7 @@ def test_judging_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatc
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
     monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", 0.0)
     said = shell.succeeds("evaluate", "run")
-    counts = [int(count) for count in re.findall(r"^evaluate  (\d+)$", said.err, re.M)]
+    counts = [int(count) for count in re.findall(r"^evaluating  (\d+)$", said.err, re.M)]
     assert counts == sorted(set(counts))
     assert counts[-1] == 2 * N_TRAIN + 3 * N_TEST  # as they are and in views; of test pictures in two kinds of views
     seen, _ = on_a_terminal(shell.folder, "evaluate", "run")
@@ -191,11 +191,11 @@ def test_pictures_to_train_on_are_not_read_beyond_the_time_limit(shell: Shell, m
 def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[int] = []
 
-    def save(folder: Path, network: Network, position: Position, **rest: Any) -> None:
-        saved.append(position.step)
-        save_checkpoint(folder, network, position, **rest)
+    def save(folder: Path, snapshot: Snapshot, **rest: Any) -> None:
+        saved.append(snapshot.position.step)
+        write_checkpoint(folder, snapshot, **rest)
 
-    monkeypatch.setattr("laplacenet.training.session.save_checkpoint", save)
+    monkeypatch.setattr("laplacenet.training.session.write_checkpoint", save)
     command = ("train", "bars.npz", "--labels", "9", *TINY)
     shell.succeeds(*command, "--out", "seldom")
     assert saved == [0, 6]
@@ -205,6 +205,24 @@ def test_checkpoints_come_as_often_as_asked_and_change_no_result(shell: Shell, m
     assert saved[-6:] == [1, 2, 3, 4, 5, 6]
     models = [(shell.folder / name / "model.safetensors").read_bytes() for name in ("seldom", "often")]
     assert models[0] == models[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "every"), [("", 1), ("--preset digits", 1), ("--preset fast", 10), ("--preset fast --judge-every 2", 2)]
+)
+def test_the_preset_fast_is_judged_after_every_tenth_epoch_unless_told_otherwise(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, options: str, every: int
+) -> None:
+    seen: list[int] = []
+
+    def run(*_: Any, execution: Execution, **__: Any) -> None:
+        seen.append(execution.judge_every)
+        raise InputError("far enough")
+
+    monkeypatch.setattr("laplacenet.cli.session.run_session", run)
+    said = shell("train", "bars.npz", "--labels", "9", "--out", "run", "--model", "small-cnn", *options.split())
+    assert "far enough" in said.err
+    assert seen == [every]
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

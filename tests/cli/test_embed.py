@@ -1,7 +1,8 @@
 """`laplacenet embed`, from a folder to an .npz file that others read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from laplacenet.data import read_collection
 from laplacenet.models.features import FeatureNetwork, embedding
 from laplacenet.runtime import Group, InputError
 from laplacenet.runtime.launch import VARIABLES
+
+Result = TypeVar("Result")
 
 
 def tiny_network(*_: object, **__: object) -> FeatureNetwork:
@@ -93,6 +96,9 @@ class OneOfTwo(Group):
 
     def agree(self, is_so: bool) -> bool:
         return is_so
+
+    def by_first(self, work: Callable[[], Result]) -> Result | None:  # type: ignore[override]
+        return work() if self.is_first else None
 
 
 def test_two_processes_embed_a_share_each_and_the_first_writes_all(

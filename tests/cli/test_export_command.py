@@ -22,7 +22,7 @@ def test_a_run_is_exported_checked_and_not_overwritten(shell: Shell) -> None:
     shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
     said = shell.succeeds("export", "run")
     assert "takes uint8 n×1×8×8, returns 3 probabilities" in said.out
-    assert "it agrees with the run's network" in said.out
+    assert "its probabilities agree with the network's" in said.out
     found = torch.export.load(shell.folder / "run" / "model.pt2").module()(torch.zeros(4, 1, 8, 8, dtype=torch.uint8))
     assert found.shape == (4, len(load_model(shell.folder / "run")[1].class_names))
     assert "model.pt2: exists already" in shell.fails("export", "run", "--format", "torch-export")

@@ -66,9 +66,9 @@ def test_embeddings_are_labeled_in_seconds_and_all_that_was_promised_is_there(sh
     rows = rows_of(run / "labels.csv")
     assert [row["path"] for row in rows[:2]] == ["row 0", "row 1"]
     assert np.mean([int(row["label"]) == true for row, true in zip(rows, truth.tolist(), strict=True)]) > 0.9
-    assert said.err.startswith("chose: Embeddings of 16 numbers; no network is trained")
-    assert "268 found, 32 given, 4 classes" in said.out
-    assert "estimated from 32 given labels that were hidden" in said.out
+    assert said.err.startswith("chose: The rows are vectors of 16 numbers, so no network is needed.")
+    assert "268 new, 32 given, 4 classes" in said.out
+    assert "estimated from 32 given labels that were held out" in said.out
     assert json.loads((run / "experiment.json").read_text())["kind"] == "labeling"
 
 
@@ -175,7 +175,7 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
         (("photos", "--labels", "labels.csv", "--model", "mlp", "--steps", "2"), "model mlp cannot read inputs"),
         (("photos", "--labels", "labels.csv", "--model", "big"), "unknown model 'big'"),
         (("photos", "--labels", "labels.csv", "--size", "0"), "size must be a positive number"),
-        (("photos",), "no label is known"),
+        (("photos",), "no labels; name a label file with --labels"),
         (("mine.npz", "--device", "tpu"), "unknown device 'tpu'"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_folder_is_labeled_through_a_pretrained_network_and_serves_every_comma
     assert [one.label for one in run.predict(shell.folder / "photos" / "00.png")] == ["disk"]
     assert "00.png,disk" in shell.succeeds("predict", "run", "photos/00.png").out
     assert len(shell.succeeds("next", "run", "-n", "4").out.splitlines()) == 5
-    assert "of 20 labels found" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
+    assert "of 20 new labels" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
     assert (shell.folder / "run" / "gallery.safetensors").is_file()
     before = (shell.folder / "run" / "labels.csv").read_bytes()
     assert "have changed" not in shell.succeeds("label", "--resume", "run").err
@@ -120,7 +120,7 @@ def test_similar_classes_are_merged_where_asked_and_label_files_add_up(shell: Sh
     assert run.class_names == ("disk", "stripes")
     assert int(run.is_given.sum()) == 18
     assert run.estimate.n_test == 2
-    assert "of 2 labels found" in shell.succeeds("evaluate", "merged", "--truth", "truth.csv").out
+    assert "of 2 new labels" in shell.succeeds("evaluate", "merged", "--truth", "truth.csv").out
 
 
 def test_a_time_limit_ends_the_embedding_and_the_next_call_goes_on_from_there(shell: Shell) -> None:
@@ -150,5 +150,5 @@ def counting(found: list[int]) -> Callable[..., Embeddings]:
 def test_where_there_is_no_time_to_judge_a_pretrained_network_one_is_trained(shell: Shell) -> None:
     shell.monkeypatch.setattr("laplacenet.labeling.choices.installed_lite", lambda: ("lite0",))
     said = shell.runs_out_of_time("label", "photos", "--labels", "labels.csv", "--out", "run", "--for", "0.001s")
-    assert "there is no time to judge" in said.err
+    assert "there is no time to test" in said.err
     assert "go on with: laplacenet label --resume run" in said.err

@@ -210,7 +210,7 @@ def test_evaluate_judges_a_labeling_with_and_without_the_truth(shell: Shell) -> 
     assert "accuracy     " in estimated
     assert "95 % confidence interval" in estimated
     known = shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
-    assert "of 18 labels found" in known
+    assert "of 18 new labels" in known
     assert "calibration  off by" in known
     assert all(name in known for name in CLASSES)
 

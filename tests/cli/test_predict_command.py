@@ -95,12 +95,12 @@ def test_a_network_for_oblong_pictures_reads_any(shell: Shell) -> None:
 def test_a_long_prediction_says_how_far_it_is(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", -1.0)
     silent = shell.succeeds("predict", "network", "photos", "--out", "found.csv")
-    assert silent.err.splitlines() == ["predict  1/2", "predict  2/2"]
+    assert silent.err.splitlines() == ["predicting  1/2", "predicting  2/2"]
     said = shell.succeeds("predict", "network", "photos")
-    assert said.err.splitlines() == ["predict  1/2", "predict  2/2"]
+    assert said.err.splitlines() == ["predicting  1/2", "predicting  2/2"]
     assert said.out == (shell.folder / "found.csv").read_text()
     monkeypatch.setattr("laplacenet.labeling.predictions.ROWS_AT_ONCE", 3)
-    assert shell.succeeds("predict", "vectors", "new.npy").err.splitlines() == ["predict  3/4", "predict  4/4"]
+    assert shell.succeeds("predict", "vectors", "new.npy").err.splitlines() == ["predicting  3/4", "predicting  4/4"]
 
 
 @pytest.mark.parametrize("is_piped", [True, False])

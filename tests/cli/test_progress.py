@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from references_cli import Clock
 from rich.console import Console
 
 from laplacenet.cli.progress import Display, RunDisplay, Watch
@@ -52,7 +53,45 @@ def test_elsewhere_lines_come_rarely_but_the_last_always() -> None:
             lines.show(replace(RECORD, step=step, is_converged=True))
     said = written.getvalue().splitlines()
     assert [line.split("  ")[1] for line in said] == ["10/40", "40/40"]
-    assert said[-1].endswith("0 s left")
+    assert not said[-1].endswith("left")
+
+
+def test_the_time_left_is_shown_once_it_can_be_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, written = Clock(), io.StringIO()
+    monkeypatch.setattr("laplacenet.cli.progress.time.monotonic", clock)
+    with Display(Console(file=written, width=40), "digits", n=1_000) as lines:
+        for clock.now in (120.0, 121.0, 122.0, 130.0):  # starting up takes two minutes, then each step a second or so
+            lines.update(n_done=lines.n_done + 1, is_notable=True)
+        lines.update(n_done=1_000, is_notable=True)
+    assert written.getvalue().splitlines() == [
+        "digits  1/1000",
+        "digits  2/1000",
+        "digits  3/1000  16 min 37 s left",
+        "digits  4/1000  55 min 20 s left",
+        "digits  1000/1000",
+    ]
+
+
+def test_a_resumed_run_is_estimated_by_the_steps_of_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("laplacenet.cli.progress.time.monotonic", clock)
+    with Display(Console(file=io.StringIO()), "digits", n=1_000, n_done=900) as lines:
+        for clock.now in (50.0, 55.0, 60.0):
+            lines.advance(10)
+        assert lines.time_left() == "35 s left"
+
+
+def test_a_new_total_starts_a_new_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("laplacenet.cli.progress.time.monotonic", clock)
+    with Display(Console(file=io.StringIO()), "reading") as tally:
+        for clock.now in (1.0, 2.0, 9.0):
+            tally.advance(1)
+        tally.expect(30)
+        assert (tally.n_done, tally.time_left()) == (0, "")
+        for clock.now in (10.0, 11.0, 12.0):
+            tally.advance(5)
+        assert tally.time_left() == "3 s left"
 
 
 def test_a_remark_is_made_once_a_run() -> None:

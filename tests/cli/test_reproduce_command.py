@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from references_experiments import TINY, record_of, write_tiny_data
-from torch import nn
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
@@ -22,7 +21,7 @@ from laplacenet.experiments.paper.reproduce import Places, plan_runs
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.presets import preset_named
 from laplacenet.runtime import InputError, RunError, TimeLimitError, read_json
-from laplacenet.training import Position, save_checkpoint
+from laplacenet.training.checkpoint import Snapshot, write_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +132,12 @@ def full_from_step_one(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     """The disk takes the start of a run and no later checkpoint, until the list is empty."""
     errors: list[Exception] = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "disk/state")]
 
-    def save(folder: Path, network: nn.Module, position: Position, **rest: Any) -> None:
-        if position.step and errors:
+    def save(folder: Path, snapshot: Snapshot, **rest: Any) -> None:
+        if snapshot.position.step and errors:
             raise errors[0]
-        save_checkpoint(folder, network, position, **rest)
+        write_checkpoint(folder, snapshot, **rest)
 
-    monkeypatch.setattr("laplacenet.training.session.save_checkpoint", save)
+    monkeypatch.setattr("laplacenet.training.session.write_checkpoint", save)
     return errors
 
 

@@ -126,7 +126,7 @@ def test_what_is_neither_folder_nor_arrays_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder or file"):
         read_collection(tmp_path / "nothing")
     picture(tmp_path / "a.png")
-    with pytest.raises(InputError, match="no label is known; put some pictures of each class"):
+    with pytest.raises(InputError, match="no labels; name a label file with --labels, put some pictures of each class"):
         read_collection(tmp_path)
     np.save(tmp_path / "y.npy", np.array([1]))
     with pytest.raises(InputError, match=r"give a \.csv, \.tsv, \.json or \.jsonl"):
@@ -208,7 +208,7 @@ def test_texts_that_do_not_fit_the_rows_are_refused(tmp_path: Path, name: str, t
         (np.array([np.inf] * 6), "row 0 has label inf"),
         (np.array([1j] * 6), "labels are whole numbers or texts; got complex128"),
         (np.array([None] * 6), "holds Python objects, which are never loaded"),
-        (np.full(6, -1), "no label is known"),
+        (np.full(6, -1), "no labels; name a label file with --labels$"),
     ],
 )
 def test_vectors_that_cannot_be_labels_are_refused(tmp_path: Path, vector: np.ndarray, complaint: str) -> None:

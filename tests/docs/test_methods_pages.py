@@ -38,6 +38,17 @@ def test_the_page_says_of_every_method_what_is_published_and_what_is_recorded(tm
     assert page.count("\n- Recorded: nothing yet.\n") == len(METHODS) - 2
 
 
+def test_one_method_is_described_by_its_section_of_the_page() -> None:
+    page = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+    answer = CliRunner().invoke(app, ["methods", "fixmatch", "--records", str(ROOT / "results/methods")])
+    assert answer.exit_code == 0
+    assert answer.output.startswith("## fixmatch\n")
+    assert answer.output in page
+    unknown = CliRunner().invoke(app, ["methods", "fixmach"])
+    assert isinstance(unknown.exception, InputError)
+    assert "unknown method 'fixmach'; choose one of laplacenet, " in str(unknown.exception)
+
+
 def test_the_methods_that_the_page_explains_are_those_of_the_engine() -> None:
     page = ADDING.read_text(encoding="utf-8")
     for part in ("learner", "judged", "plan_epoch", "draw_views", "draw_numbers", "loss", "after_step"):

@@ -404,6 +404,18 @@ def test_a_record_of_another_comparison_is_refused(tmp_path: Path) -> None:
         Workbench(comparison(), tmp_path / "out", CPU).open(tmp_path / "record.json")
 
 
+def test_a_record_from_before_a_setting_existed_still_belongs_to_the_comparison(tmp_path: Path) -> None:
+    bench = Workbench(comparison(), tmp_path / "out", CPU)
+    known = bench.identity
+    del known["base"]["method"]["label_temperature"], known["base"]["train"]["schedule"]
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
+    bench.open(tmp_path / "record.json")
+    known["base"]["train"]["lr"] = 0.7
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
+    with pytest.raises(InputError, match="holds a comparison with another base; choose another --record"):
+        bench.open(tmp_path / "record.json")
+
+
 def test_processes_in_one_folder_take_different_runs(tmp_path: Path) -> None:
     first, second = (Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU) for _ in range(2))
     first.open()

@@ -94,8 +94,9 @@ def test_unreachable_points_are_found_on_the_gpu():
     assert torch.equal(found.unreachable.cpu(), torch.arange(5050) >= 5000)
 
 
-def test_half_precision_with_re_ranking_finds_the_exact_neighbors():
-    X = torch.nn.functional.normalize(clustered(210_000)[0]).cuda()
+@pytest.mark.parametrize("n", [50_000, 210_000])
+def test_half_precision_with_re_ranking_finds_the_exact_neighbors(n):
+    X = torch.nn.functional.normalize(clustered(n)[0]).cuda()
     assert half.can_halve(X, 50)
     found = nearest_neighbors(X, k=50)
     rows = torch.arange(0, len(X), 100, device="cuda")
@@ -104,8 +105,9 @@ def test_half_precision_with_re_ranking_finds_the_exact_neighbors():
     assert (found.indices[rows] == indices).float().mean() > 0.999
 
 
-def test_collapsed_features_are_searched_in_full_precision_on_the_gpu():
-    X = torch.nn.functional.normalize(1 + 1e-4 * clustered(210_000)[0]).cuda()
+@pytest.mark.parametrize("n", [50_000, 210_000])
+def test_collapsed_features_are_searched_in_full_precision_on_the_gpu(n):
+    X = torch.nn.functional.normalize(1 + 1e-4 * clustered(n)[0]).cuda()
     found = nearest_neighbors(X, k=50)
     rows = torch.arange(0, len(X), 1000, device="cuda")
     torch.testing.assert_close(found.similarities[rows], exact_rows(X, rows, 50)[0], rtol=0, atol=2e-6)

@@ -7,7 +7,7 @@ import torch
 from laplacenet.graph import nearest_neighbors
 from laplacenet.graph.search import half, half_ivf_neighbors, ivf_half
 from laplacenet.graph.search.exact import exact_rows
-from laplacenet.graph.search.half import half_neighbors, score_slack
+from laplacenet.graph.search.half import half_neighbors, half_products, score_slack, split_in_two
 
 K = 20
 
@@ -29,6 +29,12 @@ def searched_again(monkeypatch):
     return rows
 
 
+@pytest.fixture(params=["split in two", "rounded once"])
+def precision(request, monkeypatch):
+    monkeypatch.setattr(half, "LEAST_POINTS", 10**6 if request.param == "split in two" else 0)
+
+
+@pytest.mark.usefixtures("precision")
 @pytest.mark.parametrize("length", [1e-4, 1.0, 300.0])
 def test_half_precision_finds_the_exact_neighbors_whatever_the_length_of_features(length, monkeypatch):
     X = clustered(1500)
@@ -40,6 +46,7 @@ def test_half_precision_finds_the_exact_neighbors_whatever_the_length_of_feature
     assert sum(again) < 100
 
 
+@pytest.mark.usefixtures("precision")
 @pytest.mark.parametrize("differ_by", [0.0, 1e-4])
 def test_collapsed_features_are_searched_in_full_precision(differ_by, monkeypatch):
     X = torch.nn.functional.normalize(torch.ones(600, 32) + differ_by * clustered(600))
@@ -55,6 +62,31 @@ def test_a_true_score_never_exceeds_the_rounded_one_by_more_than_the_slack():
     halves = X.half()
     excess = X.double() @ X.double().T - (halves.float() @ halves.float().T).double()
     assert (excess <= score_slack(X, 1.0).double()[:, None]).all()
+
+
+@pytest.mark.parametrize("length", [1e-4, 0.9, 300.0])
+def test_the_sum_of_three_products_misses_a_true_score_by_less_than_the_slack_and_hardly_at_all(length):
+    X = clustered(400) * length
+    rounded = split_in_two(X)
+    scores = torch.empty(400, 400)
+    half_products(rounded.queries, rounded.points, scores)
+    true = X.double() @ X.double().T * rounded.scale**2
+    assert ((true - scores) <= rounded.slack.double()[:, None]).all()
+    assert (true - scores).abs().max() < 4e-6 * true.abs().max()
+
+
+def test_features_split_in_two_leave_hardly_a_row_in_doubt_where_half_precision_leaves_most(monkeypatch):
+    X = clustered(3000, spread=0.1)  # cosines of 0.99 within a cluster
+    again = searched_again(monkeypatch)
+    split, indices = half_neighbors(X, K)
+    monkeypatch.setattr(half, "LEAST_POINTS", 0)
+    once, _ = half_neighbors(X, K)
+    assert again[0] < 30
+    assert again[1] > 1000
+    exact = nearest_neighbors(X.double(), k=K)
+    torch.testing.assert_close(split.double(), exact.similarities, rtol=0, atol=1e-6)
+    torch.testing.assert_close(once.double(), exact.similarities, rtol=0, atol=1e-6)
+    assert (indices == exact.indices).float().mean() > 0.99
 
 
 def test_the_search_by_lists_finds_the_neighbors_and_says_how_many():

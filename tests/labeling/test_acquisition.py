@@ -137,6 +137,7 @@ def test_the_reason_names_both_labels_it_stands_between() -> None:
     best = labeling.scores[row].argsort(descending=True)[:2].tolist()
     assert all(labeling.summary.class_names[label] in why(labeling, row, 7) for label in best)
     assert why(labeling, row, 7).endswith("like 7 others")
+    assert why(labeling, row, 1).endswith("like 1 other")
 
 
 @pytest.mark.parametrize("n", [1, 20, 60])

@@ -60,7 +60,7 @@ def test_all_given_labels_of_classes_with_two_are_judged_unseen() -> None:
 def test_with_one_label_a_class_there_is_no_estimate_and_no_calibration() -> None:
     found, truth, given = labeled(n_each=1)
     assert found.estimate.accuracy is None
-    assert "No label could be hidden" in found.estimate.method
+    assert "No label could be held out" in found.estimate.method
     assert found.calibration is None
     assert float((found.guided.labels == truth)[given < 0].double().mean()) > 0.5
 

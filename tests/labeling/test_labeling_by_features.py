@@ -160,10 +160,10 @@ def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
     settings = LabelingSettings(collection=CollectionConfig(str(photos), features="auto"))
     found = choices.choose_features(settings, device=torch.device("cpu"))
     assert (found.settings.collection.features, found.settings.beside) == ("lite0", "")
-    assert "lite0 finds 100 %" in found.why[0]
+    assert "lite0 predicts 100 % of held-out labels" in found.why[0]
     monkeypatch.setattr(choices, "own_pixels", lambda job: job.collection.rows.vectors)
     shares = [0.9, 0.5]
-    monkeypatch.setattr(choices, "share_found", lambda *_: shares.pop())
+    monkeypatch.setattr(choices, "share_predicted", lambda *_: shares.pop())
     found = choices.choose_features(settings, device=torch.device("cpu"))
     assert (found.settings.collection.features, found.settings.beside) == ("lite0", "scratch")
     assert "50 %" in found.why[0]

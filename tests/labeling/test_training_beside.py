@@ -187,7 +187,7 @@ def test_pictures_that_pixels_tell_apart_better_are_judged_against_training_from
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = iter([0.5, 0.9])
-    monkeypatch.setattr(choices, "share_found", lambda *_: next(shares))
+    monkeypatch.setattr(choices, "share_predicted", lambda *_: next(shares))
     monkeypatch.setattr(choices, "installed_lite", lambda: ("lite0",))
     monkeypatch.setattr(choices, "SMALLEST_PHOTO", 1000)
     let_win(monkeypatch, BOTH)

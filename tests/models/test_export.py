@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from laplacenet.augment import normalized
 from laplacenet.data import ChannelStatistics
 from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models import export as module
-from laplacenet.models.export import METADATA, NEEDED_FOR_ONNX, export_model
+from laplacenet.models.export import METADATA, NEEDED_FOR_ONNX, export_model, quiet
 from laplacenet.runtime import InputError, RunError
 
 HAS_ONNX = all(importlib.util.find_spec(name) for name in NEEDED_FOR_ONNX)
@@ -109,3 +110,11 @@ def test_pictures_for_which_there_is_no_memory_are_refused_at_once(tmp_path: Pat
 def test_large_pictures_are_asked_about_once() -> None:
     assert module.checked_batches((3, 256, 256)) == (1, 5)
     assert module.checked_batches((3, 4096, 4096)) == (1,)
+
+
+def test_the_exporters_stay_quiet_also_where_one_calls_another() -> None:
+    with quiet():
+        with quiet():
+            pass
+        assert not logging.getLogger("torch.onnx").isEnabledFor(logging.WARNING)
+    assert logging.getLogger("torch.onnx").isEnabledFor(logging.WARNING)

@@ -3,6 +3,9 @@
 import contextlib
 import gc
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 from references_damaged_reads import quickly, write_striped
+from references_many_pictures import write_pictures
+from references_processes import environment
 
 import laplacenet
 from laplacenet.experiments import DataConfig, Experiment, prepare, start_run
@@ -113,3 +118,27 @@ def test_the_memory_of_a_labeling_does_not_grow_with_its_epochs(tmp_path: Path, 
     grown_mib = memory.mib[-1] - memory.mib[0]
     assert grown_mib < 4
     reliability_record("memory of a labeling", epochs=memory.n_epochs, grown_mib=round(grown_mib, 2))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("features", ["scratch", "lite0"])
+def test_a_labeling_of_20_000_small_files_keeps_its_time(features: str, tmp_path: Path, reliability_record) -> None:
+    """Seen before: 92 s where 25 were asked for. Ten seconds more than asked are allowed."""
+    write_pictures(tmp_path / "pictures", 20_000)
+    named = sorted((tmp_path / "pictures").rglob("*.jpg"))[::200]
+    rows = (f"{path.relative_to(tmp_path / 'pictures')},class {number % 10}" for number, path in enumerate(named))
+    (tmp_path / "given.csv").write_text("\n".join(["file,label", *rows]))
+    label = [sys.executable, "-m", "laplacenet", "label", "pictures", "--labels", "given.csv", "--out", "run"]
+    surroundings = environment() | {"LAPLACENET_CACHE": str(tmp_path / "cache")}
+    started_at = time.monotonic()
+    ended = subprocess.run(
+        [*label, "--features", features, "--for", "25s"],
+        cwd=tmp_path,
+        env=surroundings,
+        capture_output=True,
+        check=False,
+    )
+    elapsed_s = time.monotonic() - started_at
+    assert ended.returncode in (0, 3), ended.stderr
+    assert elapsed_s < 35
+    reliability_record(f"20 000 files within 25 s, {features}", elapsed_s=round(elapsed_s, 1))

@@ -22,10 +22,14 @@ def flat(folder: Path) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
 
 
+@pytest.mark.parametrize("checkpoint_every_s", [0.0, 60.0])
 @pytest.mark.parametrize("stops", [(3,), (2, 3, 4)])
-def test_a_run_resumed_on_a_gpu_is_the_unbroken_one_within_a_tolerance(tmp_path: Path, stops: tuple[int, ...]) -> None:
+def test_a_run_resumed_on_a_gpu_is_the_unbroken_one_within_a_tolerance(
+    tmp_path: Path, stops: tuple[int, ...], checkpoint_every_s: float
+) -> None:
+    """With a checkpoint after every step, steps are captured while one is written."""
     experiment = tiny_experiment(write_bars(tmp_path / "bars.npz"))
-    execution = Execution(torch.device("cuda"))
+    execution = Execution(torch.device("cuda"), checkpoint_every_s=checkpoint_every_s)
     whole, folder = RunFolder.create(tmp_path / "whole"), RunFolder.create(tmp_path / "broken")
     assert run_experiment(experiment, whole, execution=execution) is not None
     run_experiment(experiment, folder, execution=execution, monitor=StopAfter(stops[0]))

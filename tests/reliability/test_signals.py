@@ -97,7 +97,7 @@ def test_a_signal_while_data_are_loaded_ends_at_once_and_says_how_to_go_on(
 def test_a_signal_while_a_checkpoint_is_written_lets_it_be_written(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "save_checkpoint", signaling(signal.SIGTERM, session.save_checkpoint))
+    monkeypatch.setattr(session, "write_checkpoint", signaling(signal.SIGTERM, session.write_checkpoint))
     said = shell(*TRAIN.split())
     assert said.code == 143
     assert last_line(said) == "interrupted at step 0 of 12; go on with: laplacenet train --resume run"

@@ -1,8 +1,13 @@
 """Processes watch one another: who falls silent is noticed, work that takes long is not mistaken for it."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined]
@@ -49,6 +54,49 @@ def test_a_peer_that_falls_silent_is_noticed_by_all_others(often: None) -> None:
     assert watches[0].ended == watches[2].ended == ([1], "go on like this")
 
 
+def test_a_peer_that_has_left_is_not_missed(often: None) -> None:
+    """The processes of a comparison end one after another."""
+    store = HashStore()
+    watches = [Watch(Launch(rank, 3, rank), store, silence_s=60.0) for rank in range(3)]
+    for watch in watches:
+        watch.is_connected.set()
+        watch.start()
+    watches[0].leave()
+    assert until(lambda: all(0 in watch.have_left for watch in watches[1:]))
+    watches[1].stop()
+    watches[2].heard_at[0] -= 100  # as if that were long ago
+    time.sleep(0.5)
+    assert watches[2].ended is None
+    watches[2].heard_at[1] -= 100
+    assert until(lambda: watches[2].ended is not None)
+    assert watches[2].ended == ([1], "")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_a_sibling_that_stalls_is_ended_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have stalled before it joined the others, so that nobody has heard of it."""
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29999")
+    monkeypatch.setattr(watching.os, "getppid", os.getpid)
+    changes = ({"RANK": "1"}, {"RANK": "11"}, {"RANK": "1", "MASTER_PORT": "29998"})
+    siblings = [subprocess.Popen(["sleep", "300"], env=os.environ | change) for change in changes]
+    try:
+        assert until(lambda: all(Path(f"/proc/{one.pid}/comm").read_text() == "sleep\n" for one in siblings))
+        watching.end_sibling(1)
+        assert siblings[0].wait(timeout=60) == -signal.SIGKILL
+        assert siblings[1].poll() is siblings[2].poll() is None
+    finally:
+        for sibling in siblings:
+            sibling.kill()
+            sibling.wait()
+
+
+def test_one_process_of_each_machine_reports() -> None:
+    store = HashStore()
+    assert watching.claim_report(store)
+    assert not watching.claim_report(store)
+
+
 def test_a_store_that_blocks_is_noticed(often: None) -> None:
     """The store is in the first process: where that stalls, whoever asks it waits."""
     is_over = threading.Event()
@@ -83,6 +131,12 @@ def test_whoever_loses_a_process_says_how_to_go_on() -> None:
     with pytest.raises(LostProcessError, match="gone; like this"), advising(lambda: "like this"):
         raise LostProcessError("gone")
     assert not watching._advice
+
+
+def test_where_nothing_has_begun_the_same_command_goes_on() -> None:
+    assert str(watching.lost()).endswith("go on with: the same command")
+    with advising(lambda: "like this"):
+        assert str(watching.lost()) == watching.LOST
 
 
 @pytest.mark.parametrize("text", ["soon", "1", "-5", "inf", "nan"])

@@ -1,5 +1,6 @@
 """Several processes on one run, against one process: the same numbers, labels, errors and ends."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -7,8 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import references_kills as kills
+import references_own_folders as folders_of_their_own
 import references_processes as shared
 import torch
 from references_experiments import TINY, write_tiny_data
@@ -182,6 +185,34 @@ def test_the_first_process_alone_writes_and_speaks(tmp_path: Path) -> None:
     folder = RunFolder.open(tmp_path / "run")
     assert read_outcome(folder).steps == 4
     assert folder.read_sealed("provenance.json")["processes"] == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "case", ["the file is missing", "the data differ", "all lack the file"], ids=lambda case: case.replace(" ", "-")
+)
+def test_an_error_in_one_process_is_said_once(case: str, tmp_path: Path) -> None:
+    """It was lost: only the first process spoke, and that one knew no more than that another had ended."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    if case != "all lack the file":
+        write_bars(folders[0] / "bars.npz")
+    if case == "the data differ":
+        write_bars(folders[1] / "bars.npz", labels=np.arange(60)[::-1] % 3)
+    script = str(Path(folders_of_their_own.__file__).resolve())
+    launcher = shared.start_torchrun(2, [script, ",".join(map(str, folders)), *TRAIN.split()[2:]], folder=tmp_path)
+    try:
+        assert launcher.wait(timeout=DEADLINE_S) == 1
+    finally:
+        launcher.kill()
+        launcher.wait()
+    log = (tmp_path / "torchrun.log").read_text()
+    said = [line for line in log.splitlines() if line.startswith("error:") and "interrupted" not in line]
+    expected = "process 1 of 2" if case == "the data differ" else "no data set, folder or file called 'bars.npz'"
+    assert len(said) == 1, log
+    assert expected in said[0]
+    assert re.search(r"exitcode\s*: 2", log)
 
 
 @pytest.mark.long

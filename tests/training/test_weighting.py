@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from references_methods import Fixed, batch_of, make_method
 from references_runs import StopAfter
 from references_training import given_labels, run_on
 from references_training import weights as network_weights
@@ -14,9 +15,11 @@ from torch.nn import functional
 from laplacenet.data import ImageSet
 from laplacenet.graph import PseudoLabels
 from laplacenet.training import load_checkpoint, save_checkpoint, train
+from laplacenet.training.methods.laplacenet import SOFT_LABELS, soft_labels
 from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 from laplacenet.training.objective import (
     mixed_cross_entropy,
+    mixed_soft_cross_entropy,
     mixed_weighted_cross_entropy,
     multi_view_cross_entropy,
     weighted_cross_entropy,
@@ -80,6 +83,63 @@ def test_a_mixed_target_keeps_the_weight_of_its_image() -> None:
     mixed = mixed_weighted_cross_entropy(logits, targets, partners, mix_weight=torch.tensor(0.25), weights=weights)
     losses = [functional.cross_entropy(logits[0, row], targets[0]) for row in range(2)]
     assert float(mixed) == pytest.approx(float(0.25 * losses[0] + 0.75 * losses[1]) / 2, rel=1e-5)
+
+
+def test_a_mixed_soft_target_gives_the_mixture_of_two_cross_entropies() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, partners = torch.randn(2, 3, 4, generator=generator), torch.tensor([2, 0, 1])
+    targets = torch.rand(3, 4, generator=generator)
+    total = 0.0
+    for j in range(2):
+        for i in range(3):
+            log_p = logits[j, i].log_softmax(dim=0)
+            own, other = -(targets[i] * log_p).sum(), -(targets[partners[i]] * log_p).sum()
+            total += float(0.3 * own + 0.7 * other)
+    found = mixed_soft_cross_entropy(logits, targets, partners, torch.tensor(0.3))
+    assert float(found) == pytest.approx(total / 6, rel=1e-5)
+
+
+def test_soft_labels_of_certain_scores_give_the_plain_loss() -> None:
+    logits, targets, partners = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([2, 0, 1, 3])
+    hard, weight = functional.one_hot(targets, 3).float(), torch.tensor(0.3)
+    plain = mixed_cross_entropy(logits, targets, partners, weight)
+    assert torch.allclose(mixed_soft_cross_entropy(logits, hard, partners, weight), plain)
+
+
+def test_soft_labels_are_scores_to_the_power_of_one_over_the_temperature() -> None:
+    scores = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.0, 0.6, 0.4]])
+    labels = PseudoLabels(
+        labels=torch.tensor([1, 2, 1]),
+        scores=scores,
+        unreachable=torch.zeros(3, dtype=torch.bool),
+        n_iterations=1,
+        is_converged=True,
+        recall=None,
+    )
+    soft = soft_labels(labels, torch.tensor([1, -1, -1]), T=0.5)
+    expected = torch.stack([scores[1] ** 2 / (scores[1] ** 2).sum(), scores[2] ** 2 / (scores[2] ** 2).sum()])
+    assert soft[0].tolist() == [0, 1, 0]  # a given label is certain
+    assert torch.allclose(soft[1:], expected)
+    almost_hard = soft_labels(labels, torch.tensor([1, -1, -1]), T=1e-4)
+    assert torch.equal(almost_hard, functional.one_hot(labels.labels, 3).float())
+
+
+def test_laplacenet_trains_on_soft_labels_only_where_a_temperature_is_set() -> None:
+    """The labels' report as a table of targets, and the loss of one batch with and without loss weights."""
+    scores = torch.rand(60, 3, generator=torch.Generator().manual_seed(1))
+    scores = scores / scores.sum(dim=1, keepdim=True)
+    found = PseudoLabels(scores.argmax(dim=1), scores, torch.zeros(60, dtype=torch.bool), 1, True, None)
+    batch = batch_of(seed=3, views=torch.randn(12, 3, generator=torch.Generator().manual_seed(2)))
+    draws = {"partners": torch.arange(11, -1, -1), "mix_weight": torch.tensor(0.3)}
+    assert SOFT_LABELS not in make_method("laplacenet").tables(found)  # type: ignore[attr-defined]
+    for is_weighted in (False, True):
+        method = make_method("laplacenet", n_views=1, label_temperature=0.5, class_weighting=is_weighted)
+        tables = {name: table[:12] for name, table in method.tables(found).items()}  # type: ignore[attr-defined]
+        targets = tables[SOFT_LABELS] * (tables["weights"][:, None] if is_weighted else 1)
+        logits = 0.3 * batch.views + 0.7 * batch.views[draws["partners"]]  # of mixed views, which are logits here
+        expected = mixed_soft_cross_entropy(logits[None], targets, draws["partners"], draws["mix_weight"])
+        loss = method.loss(Fixed(), replace(batch, tables=tables, draws=draws))
+        assert float(loss) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_weighting_changes_training_and_the_supervised_start_is_plain(pictures: ImageSet) -> None:

@@ -33,13 +33,14 @@ from laplacenet.cli.label import label
 from laplacenet.cli.memory import keep_freed_memory
 from laplacenet.cli.methods import methods
 from laplacenet.cli.next import next as next_to_label
-from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, say
+from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, let_one_process_report, say
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
 from laplacenet.cli.review import review
 from laplacenet.cli.train import train
 from laplacenet.runtime import InputError, read_launch
+from laplacenet.runtime.launch import program
 
 IN_SEVERAL_PROCESSES = ("train", "reproduce", "embed", "label", "compare")
 FAILED = 1
@@ -137,6 +138,7 @@ def main() -> NoReturn:
     with warnings_on_stderr(), interruptions() as caught:
         code = exit_code(caught)
     if caught:
+        let_one_process_report()
         code = failed(f"interrupted; go on with: {own_command()}", 128 + caught[0])
     if launch.size > 1:
         leave_group(code)
@@ -162,7 +164,7 @@ def end_at_once(code: int) -> NoReturn:
 
 
 def own_command() -> str:
-    return shlex.join(["laplacenet", *sys.argv[1:]])
+    return f"{program()} {shlex.join(sys.argv[1:])}"
 
 
 def is_imported(name: str) -> bool:
@@ -234,23 +236,24 @@ def warnings_on_stderr() -> Iterator[None]:
 
 def explain(error: Exception) -> int:
     """Say in one line why the command ended, and give its exit code; a bug keeps its traceback."""
-    from laplacenet.runtime import LostProcessError, RunError, TimeLimitError
+    from laplacenet.runtime import RunError, TimeLimitError
 
     if isinstance(error, TimeLimitError):
         say(str(error), err=True)
         return TIME_LIMIT
     if hasattr(error, "format_message"):  # Typer's own; it brings a Click of its own, or in older versions needs one
-        return failed(misuse(error), INVALID_INPUT)
-    if isinstance(error, InputError):
-        return failed(str(error), INVALID_INPUT)
-    if isinstance(error, OSError):
-        return failed(reason_of(error), INVALID_INPUT if error.errno in NO_USABLE_PATH else FAILED)
-    if isinstance(error, LostProcessError) and read_launch().rank == 1:
-        sys.stderr = sys.__stderr__  # it may be the first that is lost
-    if isinstance(error, RunError):
-        return failed(str(error), FAILED)
-    sys.stderr = sys.__stderr__
-    raise error
+        message, code = misuse(error), INVALID_INPUT
+    elif isinstance(error, InputError):
+        message, code = str(error), INVALID_INPUT
+    elif isinstance(error, OSError):
+        message, code = reason_of(error), INVALID_INPUT if error.errno in NO_USABLE_PATH else FAILED
+    elif isinstance(error, RunError):
+        message, code = str(error), FAILED
+    else:
+        sys.stderr = sys.__stderr__
+        raise error
+    let_one_process_report(error)
+    return failed(message, code)
 
 
 def misuse(error: Any) -> str:

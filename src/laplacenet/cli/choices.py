@@ -1,16 +1,47 @@
-"""From what was typed to an experiment."""
+"""From the options of a command to an experiment."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_row_numbers
-from laplacenet.experiments import DataConfig, Experiment
+from laplacenet.experiments import DataConfig, Experiment, override
 from laplacenet.experiments.experiment import with_method
 from laplacenet.experiments.presets import preset_for, with_method_preset, with_preset
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 from laplacenet.training.methods.presets import METHOD_PRESETS
+
+
+@dataclass(frozen=True)
+class ExperimentOptions:
+    """The options that decide the settings of a new run."""
+
+    data: str | None
+    labels: Sequence[str] | None
+    split_key: str | None
+    method: str | None
+    model: str | None
+    pretrained: bool
+    preset: str | None
+    settings: Sequence[str] | None
+    seed: int | None
+    data_dir: Path | None
+
+
+def new_experiment(options: ExperimentOptions) -> Experiment:
+    """The settings of a new run: data set, preset, method and network, and --set over all of them."""
+    experiment = chosen_experiment(
+        options.data,
+        options.preset,
+        labels=options.labels,
+        split_key=options.split_key,
+        model=options.model,
+        seed=options.seed,
+    )
+    experiment = with_chosen_method(experiment, options.method, preset=options.preset, model=options.model)
+    experiment = from_pretrained(experiment) if options.pretrained else experiment
+    return override(in_folder(experiment, options.data_dir), options.settings or [])
 
 
 def chosen_experiment(
@@ -22,7 +53,7 @@ def chosen_experiment(
     model: str | None,
     seed: int | None,
 ) -> Experiment:
-    """The data's preset, another laid over it where one is named, and the options over both."""
+    """The preset of the data set, overridden by a named preset, then by the options."""
     experiment = preset_for(located(data or "digits"))
     if data is not None and data not in DATASET_NAMES:
         experiment = replace(experiment, name=Path(data).absolute().stem)
@@ -38,14 +69,14 @@ def chosen_experiment(
 
 
 def from_pretrained(experiment: Experiment) -> Experiment:
-    """The experiment with its network started from published weights; one that has none is refused."""
+    """The experiment with its network started from published weights; refused if there are none."""
     return replace(experiment, model=replace(experiment.model, pretrained=True))
 
 
 def with_chosen_method(
     experiment: Experiment, method: str | None, *, preset: str | None, model: str | None
 ) -> Experiment:
-    """The method, and its own preset where one is named; a network that was asked for stays."""
+    """The experiment with the method, and the method's preset if one is named; a network given by --model is kept."""
     if method is not None:
         experiment = with_method(experiment, method)
     if preset in METHOD_PRESETS:
@@ -56,7 +87,7 @@ def with_chosen_method(
 
 
 def with_labels(data: DataConfig, labels: Sequence[str], split_key: str | None) -> DataConfig:
-    """One or several `--labels`; several must be files of names and labels, which are added up."""
+    """One or several `--labels`; several must be files of names and labels, which are combined."""
     first, *others = [with_label_source(data, given, split_key) for given in labels]
     if others and any(config.label_file is None for config in (first, *others)):
         refused = next(given for given, config in zip(labels, (first, *others), strict=True) if not config.label_file)
@@ -83,7 +114,7 @@ def with_label_source(data: DataConfig, labels: str, split_key: str | None) -> D
 
 
 def located(data: str) -> str:
-    """A path in full, so that the run folder finds its data from anywhere; a data set's name as it is."""
+    """A path made absolute, so that the run folder finds its data from anywhere; the name of a data set unchanged."""
     path = Path(data).expanduser()
     return str(path.resolve()) if data not in DATASET_NAMES and path.exists() else data
 

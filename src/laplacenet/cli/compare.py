@@ -98,7 +98,7 @@ def compare(
     """
     asked = locals()
     from laplacenet.cli.choices import chosen_experiment, in_folder
-    from laplacenet.cli.comparing import Request, chosen_comparison, work_through
+    from laplacenet.cli.comparing import Request, chosen_comparison, work_together
     from laplacenet.experiments.compare import Workbench
     from laplacenet.runtime import choose_device
     from laplacenet.training import Execution
@@ -107,4 +107,4 @@ def compare(
     comparison = chosen_comparison(base, options_as(Request, asked))
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     bench = Workbench(comparison, out or Path("runs") / f"compare-{base.name}", execution)
-    work_through(bench, limit_s=limit, record=record, download=download)
+    work_together(bench, limit_s=limit, record=record, download=download)

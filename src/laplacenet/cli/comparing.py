@@ -12,18 +12,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from laplacenet.cli.output import let_one_process_report
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, write_sealed, write_whole
+from laplacenet.runtime.group import side_by_side
+from laplacenet.runtime.peers import advising
 from laplacenet.training import METHODS
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 ALL = "all"
 FAILED, TIME_IS_UP = 1, 3  # exit codes; both are resumable
 POLLED_EVERY_S = 0.5
+AGAIN = "give the same command again to go on"
 TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
 
@@ -84,11 +88,20 @@ def chosen_tuning(request: Request) -> Tuning | None:
     return Tuning(request.tune, rates, request.held_out)
 
 
+def work_together(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
+    """`work_through` by all processes that torchrun started, or by this one alone.
+
+    They share the runs among themselves: each run is made by one of them, as it would be without the others, and the
+    first process reports.
+    """
+    with side_by_side(), advising(lambda: AGAIN):
+        work_through(bench, limit_s=limit_s, record=record, download=download)
+
+
 def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
     """One run after another; the record is written anew after each of them, the table and the picture at the end.
 
-    With a limit no run is begun that is not expected to end within it. Under torchrun the processes share the runs
-    among themselves: each run is made by one of them, as it would be without the others, and the first process reports.
+    With a limit no run is begun that is not expected to end within it.
     """
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     bench.open(record)
@@ -139,7 +152,7 @@ def report_all(bench: Workbench, record: Path | None, stopped: str) -> None:
     for failed in failures:
         typer.echo(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
     if stopped:
-        typer.echo(f"{stopped}; give the same command again to go on", err=True)
+        typer.echo(f"{stopped}; {AGAIN}", err=True)
         raise typer.Exit(TIME_IS_UP)
     if n_left:
         typer.echo(f"other processes are still at work (runs left: {n_left}); the last one writes the table", err=True)
@@ -188,7 +201,8 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
         judged_on = " on held-out labels" if run.is_tuning else ""
         typer.echo(f"{run.name}: {said}{judged_on}, {result.experiment.train.steps} steps in {result.train_s:.0f} s")
     if interruption.signal is not None:
-        typer.echo("interrupted; give the same command again to go on", err=True)
+        let_one_process_report()
+        typer.echo(f"interrupted; {AGAIN}", err=True)
         raise typer.Exit(interruption.exit_code)
 
 

@@ -53,13 +53,13 @@ def data(
 def prepare_pictures(name: str, *, size: int | None) -> None:
     from pathlib import Path
 
-    from laplacenet.cli.progress import reading
+    from laplacenet.cli.progress import counter
     from laplacenet.data.collection import prepare_folder
     from laplacenet.runtime import InputError
 
     folder = Path(name).expanduser()
     if not folder.is_dir():
         raise InputError(f"--prepare: {name} is no folder; only a folder of pictures can be prepared")
-    with reading(f"prepare {name}") as tally:
+    with counter(f"preparing {folder.name}") as tally:
         n, side = prepare_folder(folder, size=size, monitor=tally)
     typer.echo(f"prepared {n} pictures of {side}×{side}")

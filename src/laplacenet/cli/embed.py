@@ -45,20 +45,26 @@ def embed(
     from laplacenet.runtime.peers import advising
 
     require_free(out, suffixes=(".npz",), overwrite=overwrite)
+    chosen_device = choose_device(device)
+    group = start_group(chosen_device)  # before the pictures are looked for, which takes longer on some machines
     reading = FolderReading(cache=cache_folder() if cache else None)
     parts, _ = picture_files(pictures, reading)
-    network = load_features(features, weights=weights, device=choose_device(device))
-    group = start_group(network.device)
-    with counter("embed", n=len(parts.train)) as tally:
-        with advising(lambda: "the vectors so far are kept; go on with: the same command"):
+    network = load_features(features, weights=weights, device=chosen_device)
+    with advising(lambda: "the vectors so far are kept; go on with: the same command"):
+        with counter(f"embedding {pictures.name}", n=len(parts.train)) as tally:
             embed_share(parts, network, reading, monitor=tally)
-        if not group.is_first:
-            return
-        found = embed_folder(pictures, network, reading, monitor=NullMonitor() if group.size > 1 else tally)
+            others = NullMonitor() if group.size > 1 else tally  # they have been counted
+            found = embed_folder(pictures, network, reading, monitor=others) if group.is_first else None
+        group.by_first(lambda: write_vectors(found, out))
+    if found is not None:
+        say(f"{out}: {len(found)} pictures, {network.n_features} numbers each, by {network.name}")
+
+
+def write_vectors(found: "Collection | None", out: Path) -> None:
+    assert found is not None
     for file in found.skipped:
         say(f"warning: {file.path}: skipped ({file.reason})", err=True)
     write_out(out, npz_writer(found))
-    say(f"{out}: {len(found)} pictures, {network.n_features} numbers each, by {network.name}")
 
 
 def npz_writer(found: "Collection") -> "Callable[[BinaryIO], None]":

@@ -58,7 +58,7 @@ def labeling_lines(run: Path, truth: Path | None) -> list[str]:
     labeling = LabelingRun(run)
     if truth is not None:
         found = labeling.evaluate(truth)
-        lines = [f"accuracy     {share(found.accuracy)} of {found.n} labels found"]
+        lines = [f"accuracy     {share(found.accuracy)} of {found.n} new labels"]
         lines += [f"calibration  off by {100 * found.calibration_error:.1f} points on average"]
         return [*lines, *class_lines(found.classes), *(f"note         {note}" for note in found.notes)]
     estimate = labeling.estimate
@@ -103,7 +103,7 @@ def training_lines(run: Path, data_dir: Path | None, device: str) -> list[str]:
     network, _ = load_model(folder.path)
     task = read_task(read_experiment(folder), data_folder=data_dir)
     require_unchanged(task, folder)
-    with counter("evaluate") as tally:
+    with counter("evaluating") as tally:
         judge = Judge(task, Inference(network.to(chosen_device), counted(task.views.plain, tally)))
         lines = [f"test error     {percent(judge.test_error)}", *invariance_lines(judge)]
         errors = judge.test_errors_by_class

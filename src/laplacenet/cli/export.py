@@ -56,7 +56,10 @@ def export(
     network, description = feature_network(path) if holds_feature_model(path) else load_any_network(path)
     shape = "×".join(map(str, description.input_shape))
     if is_large(description.input_shape):
-        typer.echo(f"the file is checked with pictures of {shape}, which takes a while …", err=True)
+        typer.echo(
+            f"exporting, then comparing the file with the network on pictures of {shape}; this takes a while …",
+            err=True,
+        )
     difference = export_model(network, description, out, form=form)
     typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
-    typer.echo(f"checked  it agrees with the run's network (largest difference {difference:.1g})")
+    typer.echo(f"checked: its probabilities agree with the network's (largest difference {difference:.1g})")

@@ -188,11 +188,11 @@ def result_lines(run: "LabelingRun") -> list[str]:
 
     summary, estimate = run.data.summary, run.estimate
     n_given, n_suspect = int(run.is_given.sum()), int(run.data.is_suspect.sum())
-    lines = [f"labels      {len(run.paths) - n_given} found, {n_given} given, {len(run.class_names)} classes"]
+    lines = [f"labels      {len(run.paths) - n_given} new, {n_given} given, {len(run.class_names)} classes"]
     if estimate.accuracy is None:
         lines.append(f"accuracy    unknown. {estimate.method}")
     else:
-        by = f"estimated from {estimate.n} given labels that were hidden"
+        by = f"estimated from {estimate.n} given labels that were held out"
         lines.append(f"accuracy    about {share(estimate.accuracy, estimate.level)}, {by}")
     if estimate.test_accuracy is not None:
         lines.append(f"test        {share(estimate.test_accuracy, estimate.level)} on {estimate.n_test} test labels")

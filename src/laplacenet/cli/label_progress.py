@@ -1,12 +1,13 @@
-"""What is seen of a labeling while it goes on: its stage, its steps and the time left, on stderr."""
+"""Progress of a labeling on stderr: its stage, its steps and the time left."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
-from laplacenet.cli.progress import Display, print_line, reading, warn
+from laplacenet.cli.progress import Display, counter, print_line, reading, warn
 from laplacenet.cli.wording import duration
 from laplacenet.labeling.session import Progress
 from laplacenet.labeling.stages import StageEpoch
@@ -32,6 +33,11 @@ class TerminalProgress(Progress):
         with reading(name) as tally:
             yield tally
 
+    @contextlib.contextmanager
+    def embedding(self, name: str) -> Iterator[Monitor]:
+        with counter(f"embedding {Path(name).name}") as tally:
+            yield tally
+
     def warn(self, text: str) -> None:
         warn(self.console, text)
 
@@ -45,7 +51,7 @@ class TerminalProgress(Progress):
 
 
 class StageDisplay(Display):
-    """A bar for the stage under way on a terminal, elsewhere a line when a stage begins and every few seconds."""
+    """A bar for the current stage on a terminal, elsewhere a line when a stage begins and every few seconds."""
 
     def __init__(self, console: Console, *, ends_at: float | None) -> None:
         super().__init__(console, "", n=1)
@@ -53,13 +59,18 @@ class StageDisplay(Display):
 
     def show(self, record: StageEpoch) -> None:
         title = f"{TITLES[record.stage.split('-')[0]]} ({record.stage})"
-        is_notable = record.stage != self.stage or record.step == record.steps
-        self.stage = record.stage
-        state = f"loss {record.loss:.3f}{self._left()}"
+        is_new = record.stage != self.stage
+        if is_new:
+            self.stage = record.stage
+            self.expect(record.steps)
+        is_notable = is_new or record.step == record.steps
+        state = f"loss {record.loss:.3f}"
         self.update(title=title, n=record.steps, n_done=record.step, state=state, is_notable=is_notable)
 
-    def _left(self) -> str:
-        """Of the whole labeling; unknown where no time was set."""
+    def time_left(self) -> str:
+        """Of this stage, and at most of the whole labeling, which may well end before its time limit."""
+        stage = super().time_left()
         if self.ends_at is None:
-            return ""
-        return f"  {duration(max(0.0, self.ends_at - time.monotonic()))} left in all"
+            return stage
+        limit = f"at most {duration(max(0.0, self.ends_at - time.monotonic()))}"
+        return f"{stage} in this stage, {limit} in all" if stage else f"{limit} left in all"

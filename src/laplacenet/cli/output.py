@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def say(*lines: str, err: bool = False) -> None:
@@ -12,6 +14,19 @@ def say(*lines: str, err: bool = False) -> None:
 
     for line in lines:
         print(one_line(line), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def let_one_process_report(error: Exception | None = None) -> None:
+    """Of several processes that end, the first says why, whichever it is: the others may end only because of it."""
+    from laplacenet.runtime.launch import read_launch
+
+    if read_launch().size == 1:
+        return
+    from laplacenet.runtime.group import may_report
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # torchrun ends all processes as soon as one has ended
+        signal.signal(number, signal.SIG_IGN)
+    sys.stderr = sys.__stderr__ if may_report(error) else Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def write_data(texts: Iterable[str]) -> None:

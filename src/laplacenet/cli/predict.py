@@ -59,7 +59,7 @@ def predict(
     sources = sources_of(pictures)
     write_lines = json_lines if out is not None and out.suffix.lower() == ".jsonl" else csv_lines
     is_live = out is not None or not sys.stdout.isatty()
-    with counter("predict", n=sum(map(len, sources)), is_live=is_live) as tally:
+    with counter("predicting", n=sum(map(len, sources)), is_live=is_live) as tally:
         lines = write_lines(without_skipped(judge(sources, tally)))
         if out is None:
             write_data(lines)

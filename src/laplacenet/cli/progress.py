@@ -1,14 +1,14 @@
-"""What is seen of work while it goes on: a bar on a terminal, a line now and then elsewhere; all of it on stderr."""
+"""Progress on stderr: a bar on a terminal, elsewhere a line every few seconds."""
 
 import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
 from laplacenet.cli.wording import duration, percent
 from laplacenet.runtime import Interruption
@@ -18,15 +18,42 @@ if TYPE_CHECKING:
     from laplacenet.experiments import EpochRecord
 
 LINE_EVERY_S = 5.0
+LEAST_TIMED_S, LEAST_TIMED = 2.0, 2
+"""Seconds and counts behind an estimate of the time left; from less it would be a guess."""
+SHOWN = ("description", "fields[state]", "fields[left]")
 Shown = TypeVar("Shown", bound="Display")
 
 
-class Display:
-    """Counts what is done: a bar on a terminal while it is open, elsewhere a line every few seconds.
+class Pace:
+    """How fast something is counted, by `time.monotonic`.
 
-    It is a monitor that never stops the work. `n` is None where nobody knows beforehand. Standard output is left alone:
-    it may be a table that is written meanwhile. Where that goes to the terminal too, `is_live=False` asks for lines,
-    which do not write over it. A `transient` bar leaves nothing behind.
+    The clock starts at the first count, which is not timed itself: it often takes far longer than those that follow,
+    since memory is allocated and kernels are compiled.
+    """
+
+    def __init__(self) -> None:
+        self.n_first: int | None = None
+        self.started_at = 0.0
+
+    def count(self, n_done: int) -> None:
+        if self.n_first is None:
+            self.n_first, self.started_at = n_done, time.monotonic()
+
+    def left_s(self, n_done: int, n: int) -> float | None:
+        """The time for the rest; None while there is too little to estimate it from."""
+        n_timed = 0 if self.n_first is None else n_done - self.n_first
+        elapsed_s = time.monotonic() - self.started_at
+        if n_timed < LEAST_TIMED or elapsed_s < LEAST_TIMED_S:
+            return None
+        return elapsed_s / n_timed * (n - n_done)
+
+
+class Display:
+    """Counts work as it is done: a bar on a terminal, elsewhere a line every few seconds.
+
+    It is a monitor that never stops the work. `n` is None where the total is not known. Only stderr is written to:
+    standard output may be a table in the making. If that goes to the same terminal, `is_live=False` asks for lines in
+    place of a bar, which would overwrite it. A `transient` bar disappears at the end.
     """
 
     should_stop = False
@@ -39,22 +66,17 @@ class Display:
         n: int | None = None,
         n_done: int = 0,
         is_live: bool = True,
-        shows_time_left: bool = False,
         transient: bool = False,
     ) -> None:
         self.console, self.title, self.n, self.n_done = console, one_line(title), n, n_done
-        self.state, self.n_before = "", n_done
-        self.is_live, self.shows_time_left = is_live and console.is_terminal, shows_time_left
-        self.began_at = self.said_at = time.monotonic()
+        self.state, self.pace = "", Pace()
+        self.is_live = is_live and console.is_terminal
+        self.said_at = time.monotonic()
         self.counting = threading.Lock()  # pictures are decoded in threads
         self.progress = Progress(
-            *columns(shows_time_left=shows_time_left),
-            console=console,
-            transient=transient,
-            redirect_stdout=False,
-            disable=not self.is_live,
+            *columns(), console=console, transient=transient, redirect_stdout=False, disable=not self.is_live
         )
-        self.task = self.progress.add_task(self.title, total=n, completed=n_done, state="")
+        self.task = self.progress.add_task(self.title, total=n, completed=n_done, state="", left="")
 
     def __enter__(self: Shown) -> Shown:
         self.progress.start()
@@ -64,6 +86,11 @@ class Display:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.progress.stop()
+
+    def expect(self, n: int) -> None:
+        """Work on `n` things begins, of which none is done yet."""
+        with self.counting:
+            self.n, self.n_done, self.pace = n, 0, Pace()
 
     def advance(self, n: int) -> None:
         with self.counting:
@@ -88,29 +115,31 @@ class Display:
             self.refresh(is_notable=is_notable)
 
     def refresh(self, *, is_notable: bool = False) -> None:
-        self.progress.update(self.task, description=self.title, completed=self.n_done, total=self.n, state=self.state)
+        self.pace.count(self.n_done)
+        left = self.time_left()
+        self.progress.update(
+            self.task, description=self.title, completed=self.n_done, total=self.n, state=self.state, left=left
+        )
         now = time.monotonic()
         if not self.is_live and (is_notable or now - self.said_at >= LINE_EVERY_S):
             self.said_at = now
-            print_line(self.console, "  ".join(self._parts()))
+            count = f"{self.n_done}" if self.n is None else f"{self.n_done}/{self.n}"
+            print_line(self.console, "  ".join(filter(None, (self.title, count, self.state, left))))
 
-    def _parts(self) -> list[str]:
-        count = f"{self.n_done}" if self.n is None else f"{self.n_done}/{self.n}"
-        parts = [self.title, count, self.state]
-        if self.shows_time_left and self.n is not None:
-            rate_s = (time.monotonic() - self.began_at) / max(1, self.n_done - self.n_before)
-            parts.append(f"{duration(rate_s * (self.n - self.n_done))} left")
-        return [part for part in parts if part]
+    def time_left(self) -> str:
+        """Empty while it cannot be estimated, and at the end."""
+        left_s = None if self.n is None or self.n_done >= self.n else self.pace.left_s(self.n_done, self.n)
+        return "" if left_s is None else f"{duration(left_s)} left"
 
 
 class RunDisplay(Display):
-    """The steps of a run, with loss, test error and pseudo-label accuracy; and each kind of remark once a run.
+    """The steps of a run, with loss, test error and pseudo-label accuracy. Each kind of remark is made once per run.
 
-    `said` are the kinds of remarks that earlier sessions made.
+    `said` are the kinds of remarks already made in earlier sessions.
     """
 
     def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
-        super().__init__(console, title, n=n_steps, n_done=n_done, shows_time_left=True)
+        super().__init__(console, title, n=n_steps, n_done=n_done)
         self.said = set(said)
         self.is_first = True
 
@@ -145,24 +174,23 @@ class Watch:
             self.display.advance(n)
 
 
-def columns(*, shows_time_left: bool) -> list[ProgressColumn]:
-    text: Any = TextColumn("{task.fields[state]}", markup=False)
-    shown = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(), text]
-    return [*shown, TimeRemainingColumn(compact=True), TextColumn("left")] if shows_time_left else shown
+def columns() -> list[ProgressColumn]:
+    title, state, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in SHOWN)
+    return [title, BarColumn(bar_width=24), MofNCompleteColumn(), state, left]
 
 
 def counter(title: str, *, n: int | None = None, is_live: bool = True) -> Display:
-    """The monitor of work that is counted; nothing is left of it when it is done."""
+    """A monitor that shows a count, which disappears at the end."""
     return Display(Console(stderr=True), title, n=n, is_live=is_live, transient=True)
 
 
 def reading(name: str, *, is_live: bool = True) -> Display:
-    """The monitor of reading a data set, of which only its own name is said."""
+    """A monitor for reading a data set; it shows the last part of a path only."""
     return counter(f"reading {Path(name).name}", is_live=is_live)
 
 
 def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> RunDisplay:
-    """`said` are the kinds of remarks that earlier sessions of the run made."""
+    """`said` are the kinds of remarks already made in earlier sessions of the run."""
     return RunDisplay(Console(stderr=True), title, n_steps=n_steps, n_done=n_done, said=said)
 
 
@@ -180,5 +208,5 @@ def warn(console: Console, text: str) -> None:
 
 
 def print_line(console: Console, text: str) -> None:
-    """As it is, but in one line: no markup, no colors, no wrapping, no control characters."""
+    """Print a text unchanged on one line: no markup, no colors, no wrapping, no control characters."""
     console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)

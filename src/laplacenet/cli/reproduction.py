@@ -31,7 +31,7 @@ from laplacenet.experiments.paper.reproduce import (
 )
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.experiments.paper.variants import PAPER_STEPS
-from laplacenet.experiments.presets import preset_named
+from laplacenet.experiments.presets import JUDGED_EVERY, preset_named
 from laplacenet.runtime import (
     InputError,
     RunFolder,
@@ -72,7 +72,10 @@ class Request:
 
     def execution(self) -> Execution:
         return Execution(
-            choose_device(self.device), compile=self.compile_loss, checkpoint_every_s=self.checkpoint_every
+            choose_device(self.device),
+            compile=self.compile_loss,
+            checkpoint_every_s=self.checkpoint_every,
+            judge_every=JUDGED_EVERY.get(self.preset or "", 1),
         )
 
 

@@ -99,7 +99,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
     typer.echo(f"address     {found.address}")
     if is_alone:
         machine = f"{getpass.getuser()}@{socket.gethostname()}"
-        typer.echo(f"from afar   ssh -L {found.port}:127.0.0.1:{found.port} {machine}")
+        typer.echo(f"remotely    ssh -L {found.port}:127.0.0.1:{found.port} {machine}")
 
 
 def write(found: "Review") -> None:

@@ -20,6 +20,7 @@ from laplacenet.cli.options import (
     data_or_path,
     existing_run,
     known_method,
+    options_as,
     refuse_beside_resume,
     typed_options,
 )
@@ -56,17 +57,23 @@ Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the run in this folder.")]
 JudgeEvery = Annotated[
-    int,
+    int | None,
     typer.Option(
         metavar="N",
         min=1,
-        help="Judge by the test set after every N-th epoch and after the last. The result is the same.",
+        help="Judge by the test set after every N-th epoch and after the last. The result is the same."
+        "  [default: 1; with --preset fast 10]",
     ),
 ]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Print where the time went, and write it to profile.json in the run folder.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop if any picture of a folder cannot be read.")]
+BESIDE_RESUME = (
+    *("device", "compile_loss", "data_dir", "download"),
+    *("checkpoint_every", "judge_every", "time_limit", "profile"),
+)
+"""Options that --resume accepts; all others are settings of the run, which its folder has."""
 
 
 def train(
@@ -89,7 +96,7 @@ def train(
     time_limit: TimeLimit = None,
     checkpoint_every: CheckpointEvery = 60.0,
     strict: Strict = False,
-    judge_every: JudgeEvery = 1,
+    judge_every: JudgeEvery = None,
     profile: Profile = False,
 ) -> None:
     """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
@@ -107,51 +114,13 @@ def train(
       laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """
-    typed, started_at = typed_options(train, locals()), time.monotonic()  # before the imports, which take their time
+    asked, started_at = locals(), time.monotonic()  # before the imports, which take seconds
     if resume is not None:
-        where, how_often = ("device", "compile_loss", "data_dir", "download"), ("checkpoint_every", "judge_every")
-        refuse_beside_resume(typed, *where, *how_often, "time_limit", "profile")
+        refuse_beside_resume(typed_options(train, asked), *BESIDE_RESUME)
     from laplacenet.runtime.device import choose_device, wake_up
 
     chosen_device = choose_device(device)
-    wake_up(chosen_device)  # it begins while other things are imported and read
-    from laplacenet.cli.choices import chosen_experiment, from_pretrained, in_folder, with_chosen_method
-    from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
-    from laplacenet.experiments import override, read_experiment
-    from laplacenet.experiments.fitting import fit_method
-    from laplacenet.runtime import RunFolder, start_group
-    from laplacenet.runtime.monitor import reading_ends_at, time_left
-    from laplacenet.runtime.timeline import mark, timeline
-    from laplacenet.training import Execution
-    from laplacenet.training.methods.presets import ORIGINAL
+    wake_up(chosen_device)  # meanwhile everything else is imported and read
+    from laplacenet.cli.training import TrainOptions, train_and_report
 
-    with timeline(is_on=profile) as line:
-        ends_at = reading_ends_at(time_limit, started_at)
-        execution = Execution(
-            chosen_device,
-            compile=compile_loss,
-            checkpoint_every_s=checkpoint_every,
-            judge_every=judge_every,
-        )
-        start_group(execution.device)
-        mark("importing")
-        if resume is not None:
-            folder = RunFolder.open(resume)
-            task = read_task(read_experiment(folder), data_folder=data_dir, download=download, ends_at=ends_at)
-        else:
-            experiment = chosen_experiment(data, preset, labels=labels, split_key=split_key, model=model, seed=seed)
-            experiment = with_chosen_method(experiment, method, preset=preset, model=model)
-            experiment = from_pretrained(experiment) if pretrained else experiment
-            experiment = override(in_folder(experiment, data_dir), settings or [])
-            task = read_task(experiment, download=download, is_strict=strict, ends_at=ends_at)
-            if method is not None and preset != ORIGINAL:
-                task = fit_method(task, settings or [])
-            name = f"{experiment.name}-{experiment.seed}"
-            folder = folder_of_run(out, name=name, overwrite=overwrite, inputs=(data, *(labels or ())))
-            keep_skipped(task, folder)
-        mark("reading")
-        limit_s = time_left(time_limit, started_at)
-        outcome = run_session(task, folder, execution=execution, limit_s=limit_s)
-        say_outcome(outcome, folder, title=task.experiment.name)
-    if profile:
-        say_profile(line.spans(), folder)
+    train_and_report(options_as(TrainOptions, asked), chosen_device, started_at=started_at)

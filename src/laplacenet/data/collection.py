@@ -34,6 +34,7 @@ from laplacenet.data.walking import (
 )
 from laplacenet.runtime import InputError, Monitor
 from laplacenet.runtime.memory import free_memory
+from laplacenet.runtime.monitor import expect
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +116,16 @@ def read_collection(
         what = "not something that can be labeled" if path.exists() else "no such folder or file"
         raise InputError(f"{path}: {what}; give a folder of pictures, or an .npz or .npy file of images or embeddings")
     if not bool((collection.labels >= 0).any()):
-        raise InputError(
-            f"{path}: no label is known; put some pictures of each class into a sub-folder of its name,"
-            " or give a label file"
-        )
+        raise no_labels(path)
     return replace(collection, merges_similar_classes=merge_similar_classes)
+
+
+def no_labels(path: Path) -> InputError:
+    for_pictures = (
+        ", put some pictures of each class into a sub-folder named after it,"
+        " or label some in the browser with laplacenet review"
+    )
+    return InputError(f"{path}: no labels; name a label file with --labels{for_pictures if path.is_dir() else ''}")
 
 
 def read_picture_folder(
@@ -171,6 +177,7 @@ def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], mo
 
     Prepared ones are checked while their statistics are measured: each is read once for both.
     """
+    expect(monitor, len(pictures))
     found = find_prepared(pictures, size)
     if found is not None:
         statistics = channel_statistics(found.images, check=found.require_whole)
@@ -194,6 +201,7 @@ def prepare_folder(folder: Path, *, size: int | None, monitor: Monitor = NO_MONI
     if not parts.train:
         raise InputError(nothing_found(folder, skipped))
     side = size or prepared_size(parts.train) or default_size(parts.train)
+    expect(monitor, len(parts.train) + len(parts.test))
     for some in (parts.train, parts.test):
         if some:
             prepare(some, size=side, is_default=size is None, monitor=monitor)

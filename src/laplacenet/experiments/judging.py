@@ -1,5 +1,6 @@
 """What a task's hidden labels say of an epoch and of the last network."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,11 +22,13 @@ from laplacenet.training import Epoch, LabelReport, Times
 class Judge:
     """What a network is worth on a task's data; about inputs as they are it is asked once.
 
-    A measure is None where there is nothing to judge by: no test set, no label that is known, no pictures.
+    A measure is None where there is nothing to judge by: no test set, no label that is known, no pictures. The
+    task's `test_inputs` may be given as they lie on the device: they need not travel for every epoch then.
     """
 
     task: Task
     inference: Inference
+    test_inputs: Tensor | None = None
 
     @property
     def test_error(self) -> float | None:
@@ -59,7 +62,8 @@ class Judge:
 
     @cached_property
     def _right_on_test(self) -> Bool[Tensor, " n_known"] | None:
-        return self._right(self.task.test_inputs, self.task.test_labels)
+        inputs = self.task.test_inputs if self.test_inputs is None else self.test_inputs
+        return self._right(inputs, self.task.test_labels)
 
     def _right(self, inputs: Tensor | None, labels: Tensor | None) -> Bool[Tensor, " n_known"] | None:
         if inputs is None or labels is None or not bool((labels >= 0).any()):
@@ -79,7 +83,9 @@ class Judge:
         return augmentation_invariance(self.inference, image_set, augment, seed=seed, plain=share(is_right))
 
 
-def judge_epoch(task: Task, epoch: Epoch, times: Times, *, every: int = 1) -> EpochRecord:
+def judge_epoch(
+    task: Task, epoch: Epoch, times: Times, *, test_inputs: Callable[[], Tensor | None], every: int = 1
+) -> EpochRecord:
     """The epoch with the accuracy of its pseudo-labels and its times; every so often with a test error."""
     is_due = (epoch.index + 1) % every == 0 or epoch.step == task.experiment.train.steps
     return EpochRecord(
@@ -90,7 +96,7 @@ def judge_epoch(task: Task, epoch: Epoch, times: Times, *, every: int = 1) -> Ep
         is_complete=epoch.is_complete,
         loss=epoch.loss,
         lr=epoch.lr,
-        test_error=Judge(task, epoch.inference).test_error if epoch.is_complete and is_due else None,
+        test_error=Judge(task, epoch.inference, test_inputs()).test_error if epoch.is_complete and is_due else None,
         label_s=epoch.label_s,
         step_s=times.step_s,
         compile_s=times.compile_s,

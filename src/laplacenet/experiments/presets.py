@@ -82,6 +82,8 @@ def fast() -> Experiment:
 
 
 PRESETS = {preset().name: preset for preset in (digits, cifar10, cifar100, mini_imagenet, two_moons, pictures, fast)}
+JUDGED_EVERY = {"fast": 10}
+"""After so many epochs a preset's runs are judged by the test set, if not after each: a test takes 1 % of an epoch."""
 VECTORS = "two-moons"  # the one data set, and the one preset, without pictures
 
 

@@ -1,10 +1,14 @@
 """From an experiment to a run folder: train, judge every epoch, record, checkpoint, and leave the model for use."""
 
 import dataclasses
+import functools
 import logging
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
@@ -33,13 +37,16 @@ from laplacenet.runtime import (
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
-from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
+from laplacenet.training.checkpoint import checkpoint_identity, differences, refuse_other
 from laplacenet.training.method import require_shared
+from laplacenet.training.supply import resident
 
 log = logging.getLogger(__name__)
 
 ASKED_LAST = ("test_error", "train_invariance", "test_invariance", "test_invariance_as_labeled")
 """What the last network is judged by, as `Judge` and `Outcome` call it: each a matter of a pass over the data."""
+LATER_SETTINGS = {"method.label_temperature": 0.0}
+"""Settings that older checkpoints do not have, with the values that stand for what was done before."""
 
 
 def run_experiment(
@@ -185,14 +192,28 @@ def origin(task: Task) -> dict[str, Any]:
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others."""
+    """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others.
+
+    A setting that older checkpoints do not have is named only where it says something.
+    """
     settings = {
         f"{section}.{name}" if isinstance(content, dict) else section: value
         for section, content in to_json(task.experiment).items()
         for name, value in (content.items() if isinstance(content, dict) else [("", content)])
     }
     seen = dataclasses.replace(task.dataset.train, labels=task.given_labels, class_names=task.class_names)
-    return settings | {"hash of inputs and given labels": data_hash(seen)}
+    named = {name: value for name, value in settings.items() if LATER_SETTINGS.get(name, ...) != value}
+    return named | {"hash of inputs and given labels": data_hash(seen)}
+
+
+def require_same_in_all(known: dict[str, Any]) -> None:
+    """Refuse processes that read other data: on another machine the same path may hold something else."""
+    group = current_group()
+    of_first = group.by_first(lambda: known)
+    if known != of_first:
+        who = f"process {group.rank} of {group.size}, on {platform.node()}"
+        found = differences(known, of_first, whose="the first process")
+        raise InputError(f"{who}, has other data or settings than the first: {found}")
 
 
 @dataclass(frozen=True)
@@ -212,27 +233,38 @@ class TaskRun:
         known = identity(task)
         if current_group().reduces:
             require_shared(task.method)
-            refuse_other(folder.checkpoint, known, current_group().by_first(lambda: known))
+            require_same_in_all(known)
         run = Run.of(task.method, task.network(), task.inputs, execution)
 
+        @functools.cache
+        def test_inputs() -> Tensor | None:
+            inputs = task.test_inputs
+            limit = execution.resident_bytes
+            return None if inputs is None else resident(inputs, execution.device, resident_bytes=limit)
+
         def record(epoch: Epoch, times: Times) -> EpochRecord:
-            return judge_epoch(task, epoch, times, every=execution.judge_every)
+            return judge_epoch(task, epoch, times, test_inputs=test_inputs, every=execution.judge_every)
 
         return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         position = start
-        for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
-            yield record
-        if position.step == self.task.experiment.train.steps:
-            current_group().by_first(lambda: self._finish(monitor))
+        with self.session.saved():
+            for position, record in self.session.epochs(start, monitor):  # noqa: B007 - the last position decides below
+                yield record
+            if position.step == self.task.experiment.train.steps:
+                current_group().by_first(lambda: self._finish(monitor))
 
     def _finish(self, monitor: Monitor) -> None:
-        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them."""
+        """The model and the outcome; where the monitor says stop before they are made, a resumption makes them.
+
+        Meanwhile the last checkpoint is written; there is an outcome only when that is whole.
+        """
         save_model(self.folder.path, self.run.network, self.task.description)
         mark("saving the model")
         judge = Judge(self.task, self.run.inference)
         found: dict[str, Any] = {name: getattr(judge, name) for name in self.asked if not monitor.should_stop}
+        self.session.writing.wait()
         if len(found) == len(self.asked):
             outcome = outcome_of(read_epochs(self.folder), n_labeled=self.task.n_labeled)
             write_outcome(self.folder, dataclasses.replace(outcome, **found))

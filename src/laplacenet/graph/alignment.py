@@ -57,17 +57,18 @@ def class_weights(
     Rescaling a row never moves its argmax, so one weight per class is the whole state of the algorithm. A round can
     shift two classes against each other by so much and no more, so only rows that may change sides are looked at again.
     """
-    weights, expected = torch.ones_like(prior), prior * is_counted.sum()
+    # A class neither expected nor seen stays as it is: so small a number makes 0/0 a 1 and changes no other ratio.
+    tiny = torch.finfo(prior.dtype).tiny
+    weights, expected = torch.ones_like(prior), prior * is_counted.sum() + tiny
     for first in range(0, iterations, ROUNDS_PER_LOOK):
         n_rounds = min(ROUNDS_PER_LOOK, iterations - first)
         looks = [settle(scores[rows][is_counted[rows]], weights, n_rounds=n_rounds) for rows in row_blocks(scores)]
-        settled = torch.stack([counts for counts, _ in looks]).sum(0)
+        settled = torch.stack([counts for counts, _ in looks]).sum(0) + tiny
         contested = torch.cat([rows for _, rows in looks])
         ones = prior.new_ones(len(contested))
         for _ in range(n_rounds):
             counts = settled.index_add(0, (contested * weights.to(scores.dtype)).argmax(1), ones)
-            # x/0 is infinite and meets the clip; 0/0 is a class neither expected nor seen, which stays as it is.
-            weights *= (expected / counts).nan_to_num_(1).clamp_(SMALLEST_RATIO, LARGEST_RATIO)
+            weights *= (expected / counts).clamp_(SMALLEST_RATIO, LARGEST_RATIO)
         weights.clamp_(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)
     return weights
 

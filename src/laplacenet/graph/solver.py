@@ -12,7 +12,7 @@ from laplacenet.runtime.threads import by_pieces
 
 # A look at the residuals makes the host wait for the device: dear on a GPU, free on a CPU. A class that has
 # converged is frozen, so looking late changes no result.
-ITERATIONS_PER_LOOK = {"cpu": 1, "cuda": 8}
+ITERATIONS_PER_LOOK = {"cpu": 1, "cuda": 4}
 # On a CPU the product is bound by its cache, so only so many classes are solved at a time.
 CPU_BLOCK_BYTES = 1 << 22
 SMALL_BYTES = 1 << 28  # on a GPU, so many bytes for each array of n × C fit without asking

@@ -65,7 +65,7 @@ def why(labeling: Labeling, row: int, n_alike: int) -> str:
     names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
-    return f"{said}; like {n_alike} others"
+    return f"{said}; like {n_alike} other{'' if n_alike == 1 else 's'}"
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:

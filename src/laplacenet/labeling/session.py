@@ -5,6 +5,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from signal import Signals
 
@@ -73,6 +74,10 @@ class Progress:
         """While the inputs are read; the monitor counts them."""
         yield NullMonitor()
 
+    def embedding(self, name: str) -> AbstractContextManager[Monitor]:
+        """While a pretrained network embeds the pictures; the monitor counts them."""
+        return self.reading(name)
+
     def warn(self, text: str) -> None:
         pass
 
@@ -100,7 +105,7 @@ class LabelingSession:
         return TimedMonitor(monitor, ends_at, what_then=EMBEDDED)
 
     def read_features(self, settings: LabelingSettings, network: FeatureNetwork) -> Job:
-        with self.progress.reading(settings.collection.pictures) as monitor:
+        with self.progress.embedding(settings.collection.pictures) as monitor:
             return read_feature_job(settings, network, self.timed(monitor, settings))
 
     def sized(self, settings: LabelingSettings, network: FeatureNetwork) -> tuple[LabelingSettings, tuple[str, ...]]:

@@ -163,8 +163,9 @@ class StageRun:
 
     def epochs(self, deadline: Deadline) -> Iterator[StageEpoch]:
         """Train from the checkpoint, or from the start; a checkpoint is left whenever it stops."""
-        for _, record in self.session.epochs(self._begin(), deadline):
-            yield record
+        with self.session.saved():
+            for _, record in self.session.epochs(self._begin(), deadline):
+                yield record
 
     def label(self) -> LabelPass:
         """Label all rows with the network as it is, and keep that: a stage with a label pass is done."""

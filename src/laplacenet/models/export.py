@@ -62,7 +62,7 @@ class Deployed(nn.Module):
 
 
 def export_model(network: Network, description: ModelDescription, out: Path, *, form: str) -> float:
-    """Write the model in this form and ask it the same as the network; gives the largest difference of a probability.
+    """Write the model and compare it with the network; returns the largest difference between their probabilities.
 
     Nothing is left at `out` unless they agree.
     """
@@ -89,17 +89,17 @@ def require_onnx() -> None:
 
 
 def is_large(shape: tuple[int, ...]) -> bool:
-    """Whether it takes long to ask a network about such pictures."""
+    """Whether inference on such pictures takes long."""
     return len(shape) == 3 and shape[1] * shape[2] > LARGE_SIDE**2
 
 
 def checked_batches(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Other sizes than the one it was traced with, as far as that does not take too long."""
+    """Batch sizes other than the one it was traced with, unless that takes too long."""
     return (1,) if is_large(shape) else (1, 5)
 
 
 def require_memory(network: Network, shape: tuple[int, ...]) -> None:
-    """Refuse pictures so large that asking the network about them would take more memory than there is."""
+    """Refuse pictures so large that there is not enough memory for inference."""
     needed, free = activation_bytes(network, shape, n=max(checked_batches(shape))), free_memory()
     if needed > free:
         size = "×".join(map(str, shape))
@@ -110,7 +110,7 @@ def require_memory(network: Network, shape: tuple[int, ...]) -> None:
 
 
 def activation_bytes(network: Network, shape: tuple[int, ...], *, n: int) -> int:
-    """What the largest layer reads and writes for so many pictures; found without data, which may be large."""
+    """What the largest layer reads and writes for `n` pictures; computed on the meta device, without any memory."""
     copied, largest = copy.deepcopy(network).to("meta").eval(), 0
 
     def note(_: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
@@ -126,7 +126,7 @@ def activation_bytes(network: Network, shape: tuple[int, ...], *, n: int) -> int
 
 
 def metadata(description: ModelDescription) -> dict[str, Any]:
-    """What a user of the file must know."""
+    """What users of the file need to know."""
     return {
         "made by": f"laplacenet {laplacenet.__version__}",
         "model": description.model.name,
@@ -186,7 +186,7 @@ def load_onnx(content: bytes) -> ExportedNetwork:
 
 
 def largest_difference(judge: ExportedNetwork, network: Network, description: ModelDescription) -> float:
-    """Against the way by which the run itself predicts."""
+    """Between the exported model and the inference that `laplacenet predict` uses."""
     assert description.statistics is not None
     inference = Inference(network, partial(normalized, statistics=description.statistics))
     differences = []
@@ -199,11 +199,12 @@ def largest_difference(judge: ExportedNetwork, network: Network, description: Mo
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """The exporters warn about their own insides."""
-    logging.disable(logging.WARNING)
+    """Hide the exporters' warnings, which are about their own internals."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.WARNING))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(before)

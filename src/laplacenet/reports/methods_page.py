@@ -23,8 +23,8 @@ from laplacenet.experiments.paper.records import read_records
 from laplacenet.experiments.paper.rivals import RIVALS
 from laplacenet.experiments.paper.series import RecordBook, last_error, schedule
 from laplacenet.reports.comparison import markdown_table
-from laplacenet.runtime import read_json
-from laplacenet.training import METHODS, config_class
+from laplacenet.runtime import InputError, read_json
+from laplacenet.training import METHODS, config_class, method_class
 from laplacenet.training.methods.presets import EQUAL, ORIGINAL, PRESETS, on_cifar100
 
 INTRODUCTION = """# Methods
@@ -35,8 +35,14 @@ Train any of them with `laplacenet train DATA --method NAME`, with its authors' 
 the terms of LaplaceNet's Table IV by `--preset equal`; set them side by side with `laplacenet compare`. To write your
 own, see [Add a method](add-a-method.md).
 
-Published numbers are test errors in percent; they come from different code bases, augmentations and budgets. Recorded
-ones are ours.
+`laplacenet methods NAME` prints one section of this page. Published numbers are test errors in percent; they come from
+different code bases, augmentations and budgets. Recorded ones are ours.
+
+In the losses x is a labeled image with label y, u an unlabeled one, f the network's logits and p = softmax f, z its
+features, C the number of classes, b the number of images in a batch (b_u of them unlabeled), CE the cross-entropy, H
+the entropy, and w(t) a weight that rises at the beginning. A network that is tested as an average of weights begins as
+their plain mean, so that the first weights do not linger. "Our reading" says where a method departs from its paper or
+its authors' code, or had to be completed.
 """
 UNPUBLISHED = "- Published: nothing in LaplaceNet's tables or in USB's."
 UNRECORDED = "- Recorded: nothing yet."
@@ -45,10 +51,22 @@ RECIPES = ("table-3", "table-4", "table-5", "few-labels")
 
 def methods_page(records: Path) -> str:
     """`records` holds what `laplacenet compare --record` wrote, and the folder above it the records of `reproduce`."""
-    contents = [read_json(path) for path in sorted(records.glob("*.json"))] if records.is_dir() else []
-    book = RecordBook(read_records(records.parent) if records.parent.is_dir() else [])
+    contents, book = _records(records)
     tables = [_side_by_side(content) for content in contents if content["runs"]]
     return "\n".join([INTRODUCTION, *tables, *(_section(name, contents, book) for name in METHODS)])
+
+
+def method_section(name: str, records: Path) -> str:
+    """One method's section of the page."""
+    method_class(name)
+    if name not in METHODS:
+        raise InputError(f"{name}: give the name of a method that comes with laplacenet; laplacenet methods lists them")
+    return _section(name, *_records(records))
+
+
+def _records(folder: Path) -> tuple[list[dict[str, Any]], RecordBook]:
+    contents = [read_json(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    return contents, RecordBook(read_records(folder.parent) if folder.parent.is_dir() else [])
 
 
 def _side_by_side(record: dict[str, Any]) -> str:
@@ -70,9 +88,9 @@ def _budget(record: dict[str, Any]) -> str:
 
 def _section(name: str, records: Sequence[dict[str, Any]], book: RecordBook) -> str:
     method, config = METHODS[name], config_class(name)
-    lines = [f"## {name}", "", f"{_sentence(method.summary)} *{method.source}.*", "", _text(method)]
+    lines = [f"## {name}", "", f"{_sentence(method.summary)} *{method.source}.*", "", f"**Loss.** {_text(method)}"]
     if _text(config):
-        lines += ["", f"Settings: {_text(config)}"]
+        lines += ["", f"**Settings.** {_text(config)}"]
     published = list(_published(name)) or [UNPUBLISHED]
     recorded = [*_reproduced(name, book), *_numbers(name, records)] or [UNRECORDED]
     return "\n".join([*lines, "", *_settings(name), "", *published, *recorded]) + "\n"

@@ -17,7 +17,9 @@ from torch.distributed.rendezvous import rendezvous
 
 from laplacenet.runtime.errors import InputError, LostProcessError, RunError
 from laplacenet.runtime.launch import read_launch
-from laplacenet.runtime.peers import LOST, PeerWatch, watch_peers
+from laplacenet.runtime.peers import PeerWatch, claim_report, connect, lost, watch_peers
+
+CLAIMING_S = 5.0
 
 Result = TypeVar("Result")
 
@@ -174,6 +176,39 @@ def end_group() -> None:
         dist.destroy_process_group()
 
 
+def may_report(error: Exception | None = None) -> bool:
+    """Whether this process reports the error that it ends with: of all processes on its machine the first to ask.
+
+    Without `torchrun`, whose store outlives its processes, the first process reports; that one is lost, the second too.
+    """
+    launch = read_launch()
+    if not launch.has_store:
+        return launch.is_first or (launch.rank == 1 and isinstance(error, LostProcessError))
+    try:
+        return claim_report(_watch.store if _watch is not None else connect(launch, timeout_s=CLAIMING_S))
+    except (RuntimeError, ConnectionError):  # the machine with the store is lost
+        return True
+
+
+@contextlib.contextmanager
+def side_by_side() -> Iterator[None]:
+    """Processes that share no computation: where one stalls the others end, but one that is done may leave them."""
+    global _watch  # noqa: PLW0603 - one watch for all that this process does
+    launch = read_launch()
+    if launch.size == 1:
+        yield
+        return
+    with lost_processes():
+        store, _, _ = next(rendezvous("env://"))  # without torchrun it is in the first process
+        _watch = watch_peers(launch)
+        _watch.is_connected.set()
+    try:
+        yield
+    finally:
+        _watch.leave()
+        del store
+
+
 @contextlib.contextmanager
 def entered_by_first(context: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
     """The first process enters the context; the others hear if that fails."""
@@ -192,7 +227,7 @@ def lost_processes() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ConnectionError) as error:
-        raise LostProcessError(LOST) from error
+        raise lost() from error
 
 
 def _portable(error: Exception | None) -> Exception | None:

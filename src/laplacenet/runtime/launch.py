@@ -6,16 +6,21 @@ from dataclasses import dataclass
 PROGRAM = "laplacenet"
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+STORE = "TORCHELASTIC_USE_AGENT_STORE"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The number of this process among all, their number, its number on its own machine, and past restarts."""
+    """The number of this process among all, their number, its number on its own machine, and past restarts.
+
+    `has_store` says whether the store where the processes meet belongs to `torchrun` and not to the first of them.
+    """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
     n_restarts: int = 0
+    has_store: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -30,7 +35,9 @@ def read_launch() -> Launch:
         n_restarts = int(os.environ.get(RESTARTS, "0"))
     except (KeyError, ValueError):
         return Launch()
-    return Launch(rank, size, local_rank, n_restarts) if is_complete and size > 1 else Launch(n_restarts=n_restarts)
+    if not is_complete or size == 1:
+        return Launch(n_restarts=n_restarts)
+    return Launch(rank, size, local_rank, n_restarts, has_store=os.environ.get(STORE) == "True")
 
 
 def program() -> str:

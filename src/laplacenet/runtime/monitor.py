@@ -1,4 +1,4 @@
-"""What a long computation tells the person who waits, and how it is asked to stop."""
+"""How a long computation reports its progress and is asked to stop."""
 
 import signal
 import time
@@ -17,12 +17,26 @@ LEAST_READING_S = 3.0
 
 @runtime_checkable
 class Monitor(Protocol):
-    """Handed to long work: it counts what is done and knows whether to stop early."""
+    """Given to long computations: counts what is done and says whether to stop early."""
 
     @property
     def should_stop(self) -> bool: ...
 
     def advance(self, n: int) -> None: ...
+
+
+@runtime_checkable
+class TotalMonitor(Monitor, Protocol):
+    """A monitor that shows how much there is to do."""
+
+    def expect(self, n: int) -> None:
+        """Work on `n` things begins, of which none is done yet."""
+
+
+def expect(monitor: Monitor, n: int) -> None:
+    """Give the monitor the total, if it can use one."""
+    if isinstance(monitor, TotalMonitor):
+        monitor.expect(n)
 
 
 class NullMonitor:
@@ -48,6 +62,9 @@ class TimedMonitor:
     @property
     def should_stop(self) -> bool:
         return self.monitor.should_stop
+
+    def expect(self, n: int) -> None:
+        expect(self.monitor, n)
 
     def advance(self, n: int) -> None:
         self.n_done += n

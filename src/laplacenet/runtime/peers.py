@@ -29,8 +29,16 @@ ENDING_S = 2.0
 CONNECTING = 1.5  # times as long: processes that have met connect within a second
 LOST = "another process of this run has ended or no longer answers"
 FAILED = 1  # the exit code
+LEFT = 1 << 40  # more than anyone counts: a process that is done with its work
+
+AGAIN = "go on with: the same command"
 
 _advice: list[Callable[[], str]] = []
+
+
+def lost() -> LostProcessError:
+    """What to raise where another process is gone; outside `advising` nothing has begun."""
+    return LostProcessError(LOST if _advice else f"{LOST}; {AGAIN}")
 
 
 @contextlib.contextmanager
@@ -53,7 +61,7 @@ class PeerWatch:
         self.others = [rank for rank in range(launch.size) if rank != launch.rank]
         self.counts = dict.fromkeys(self.others, -1)
         self.heard_at = dict.fromkeys(self.others, time.monotonic())
-        self.places: dict[int, str] = {}
+        self.have_left: set[int] = set()
         self.is_over, self.is_connected = threading.Event(), threading.Event()
         self.all_there_at: float | None = None
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._beat, self._look)]
@@ -69,13 +77,15 @@ class PeerWatch:
             if thread is not threading.current_thread():
                 thread.join(timeout=ENDING_S)
 
+    def leave(self) -> None:
+        """Stop, and let the others go on."""
+        self.stop()
+        with contextlib.suppress(RuntimeError, ConnectionError):  # the store is gone, and the others with it
+            self.store.add(f"beat/{self.launch.rank}", LEFT)
+
     def _beat(self) -> None:
-        is_known = False
         while not self.is_over.wait(BEAT_EVERY_S):
             with contextlib.suppress(RuntimeError, ConnectionError):  # the store is gone: nobody is heard any more
-                if not is_known:
-                    self.store.set(f"place/{self.launch.rank}", own_place())
-                    is_known = True
                 if self.all_there_at is None and min(self.counts.values()) > 0:
                     self.all_there_at = time.monotonic()
                 self.store.add(f"beat/{self.launch.rank}", 1)
@@ -87,8 +97,8 @@ class PeerWatch:
         if count == self.counts[rank]:
             return
         self.counts[rank], self.heard_at[rank] = count, time.monotonic()
-        if count > 0 and rank not in self.places:
-            self.places[rank] = self.store.get(f"place/{rank}").decode()
+        if count >= LEFT:
+            self.have_left.add(rank)
 
     def _look(self) -> None:
         looked_at = time.monotonic()
@@ -97,7 +107,8 @@ class PeerWatch:
             if now - looked_at > self.silence_s / 2:  # this process itself was stopped
                 self.heard_at = dict.fromkeys(self.others, now)
             looked_at = now
-            silent = [rank for rank in self.others if now - self.heard_at[rank] > self.silence_s]
+            awaited = [rank for rank in self.others if rank not in self.have_left]
+            silent = [rank for rank in awaited if now - self.heard_at[rank] > self.silence_s]
             if (silent or self._cannot_connect(now)) and not self.is_over.is_set():
                 self._end(silent)
 
@@ -107,24 +118,34 @@ class PeerWatch:
         return is_late and not self.is_connected.is_set()
 
     def _end(self, silent: list[int]) -> None:
-        """The first of those that are left speaks and ends those of its machine that stall: torchrun would wait 30 s
+        """The first of those that are left speaks. Each ends those of its machine that stall: torchrun would wait 30 s
         for them."""
-        if self.launch.rank == min(rank for rank in range(self.launch.size) if rank not in silent):
-            how = [f"; {say()}" for say in _advice[-1:]]
-            print(f"error: {one_line(LOST + ''.join(how))}", file=sys.__stderr__, flush=True)
-            for rank in silent:
-                end_sibling(self.places.get(rank, ""))
+        if self.launch.rank == min(set(range(self.launch.size)) - self.have_left - set(silent)):
+            how = _advice[-1]() if _advice else AGAIN
+            print(f"error: {one_line(f'{LOST}; {how}')}", file=sys.__stderr__, flush=True)
+        for rank in silent:
+            end_sibling(rank)
         os._exit(FAILED)
 
 
 def watch_peers(launch: Launch) -> PeerWatch:
     """Begin to watch, once all processes have met at the address that torchrun gave them."""
     silence_s = peer_timeout_s()
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=silence_s))
-    watch = PeerWatch(launch, PrefixStore(f"laplacenet/{launch.n_restarts}", store), silence_s=silence_s)
+    watch = PeerWatch(launch, connect(launch, timeout_s=silence_s), silence_s=silence_s)
     watch.start()
     return watch
+
+
+def connect(launch: Launch, *, timeout_s: float) -> Store:
+    """A connection of our own to the store where the processes met; each restart has its own entries."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=timeout_s))
+    return PrefixStore(f"laplacenet/{launch.n_restarts}", store)
+
+
+def claim_report(store: Store) -> bool:
+    """Whether no other process of this machine has claimed to report an error before."""
+    return bool(store.add(f"reports/{platform.node()}", 1) == 1)
 
 
 def peer_timeout_s() -> float:
@@ -138,16 +159,12 @@ def peer_timeout_s() -> float:
     return seconds
 
 
-def own_place() -> str:
-    return f"{platform.node()} {os.getpid()}"
-
-
-def end_sibling(place: str) -> None:
-    """End a process of this machine that has the same parent, torchrun; no other is touched."""
-    host, _, number = place.rpartition(" ")
-    if host != platform.node() or not number:
-        return
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        status = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-        if int(status[1]) == os.getppid():
-            os.kill(int(number), signal.SIGKILL)
+def end_sibling(rank: int) -> None:
+    """End the process of this number if it is on this machine: a child of the same torchrun; no other is touched."""
+    known = {f"{name}={os.environ.get(name)}".encode() for name in ("MASTER_ADDR", "MASTER_PORT")}
+    wanted = known | {f"RANK={rank}".encode()}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended, or is somebody else's
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getppid() and wanted <= set((folder / "environ").read_bytes().split(b"\0")):
+                os.kill(int(folder.name), signal.SIGKILL)

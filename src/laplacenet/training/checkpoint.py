@@ -9,6 +9,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,32 @@ LEARNER, OPTIMIZER, TABLE, ORDER = "learner.", "optimizer.", "table.", "order"
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A run's state at one moment, copied to the host: steps that follow do not change it."""
+
+    position: Position
+    tensors: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, learner: nn.Module, position: Position) -> "Snapshot":
+        return cls(position, _host_copies(_tensors(learner, position)))
+
+
 def save_checkpoint(
     folder: Path, learner: nn.Module, position: Position, *, identity: dict[str, Any], records: bytes = b""
 ) -> None:
+    """Write `folder` whole from a run as it stands."""
+    write_checkpoint(folder, Snapshot.of(learner, position), identity=identity, records=records)
+
+
+def write_checkpoint(folder: Path, snapshot: Snapshot, *, identity: dict[str, Any], records: bytes = b"") -> None:
     """Write `folder` whole: beside the old one first, which gives way only when the new one is proven readable.
 
     `records` are the run's lines so far, to be put back when it goes on from here. Weights that are not finite are
-    refused: what was saved before stays.
+    refused: what was saved before stays. Nothing here needs the device, so it can run in a thread beside the steps.
     """
-    tensors = _tensors(learner, position)
+    position, tensors = snapshot.position, snapshot.tensors
     require_finite_weights(tensors, step=position.step)
     fresh, previous = _beside(folder, ".new"), _beside(folder, ".old")
     clear_checkpoint(fresh)
@@ -118,10 +136,13 @@ def checkpoint_identity(folder: Path) -> dict[str, Any] | None:
 
 
 def refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
+    if found != expected:
+        raise InputError(f"{folder}: is of another run: {differences(found, expected, whose='this run')}")
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any], *, whose: str) -> str:
     differing = sorted(key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key))
-    if differing:
-        said = "; ".join(f"its {key} is {found.get(key)!r}, this run's is {expected.get(key)!r}" for key in differing)
-        raise InputError(f"{folder}: is of another run: {said}")
+    return "; ".join(f"its {key} is {found.get(key)!r}, {whose}'s is {expected.get(key)!r}" for key in differing)
 
 
 def _beside(folder: Path, suffix: str) -> Path:
@@ -134,7 +155,15 @@ def _tensors(learner: nn.Module, position: Position) -> dict[str, Tensor]:
     if position.plan is not None:
         tensors |= {TABLE + name: tensor for name, tensor in position.plan.tables.items()}
         tensors[ORDER] = position.plan.order
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return tensors
+
+
+def _host_copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copies, from a GPU through pinned memory: the device is waited for once and not for each of them."""
+    copies = {name: tensor.detach().to("cpu", non_blocking=True, copy=True) for name, tensor in tensors.items()}
+    if any(tensor.is_cuda for tensor in tensors.values()):
+        torch.cuda.synchronize()
+    return copies
 
 
 def _numbers(position: Position) -> dict[str, Any]:
@@ -157,7 +186,7 @@ def _contents(tensors: dict[str, Tensor], records: bytes) -> Iterator[tuple[str,
     if records:
         yield RECORDS, records
     for number, shard in enumerate(_shards(tensors)):
-        yield f"state-{number:02d}.safetensors", save_tensors(shard)
+        yield f"state-{number:02d}.safetensors", save_tensors({name: t.contiguous() for name, t in shard.items()})
 
 
 def _shards(tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:

@@ -19,7 +19,7 @@ class TrainConfig:
     line, `constant` not at all. `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of
     temporal ensembling and Mean Teacher, which rises in the first 80 of 300 epochs and falls in the last 50;
     `two-drops` PL-Mixup's, a tenth after 250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls
-    in a straight line in the last 40 of 120 epochs.
+    in a straight line in the last 40 of 500 epochs.
     """
 
     steps: int = 250_000

@@ -72,3 +72,14 @@ def mixed_weighted_cross_entropy(
     own = weighted_cross_entropy(logits, targets[: len(partners)], weights[: len(partners)])
     other = weighted_cross_entropy(logits, targets.index_select(0, partners), weights.index_select(0, partners))
     return torch.lerp(other, own, mix_weight.to(own.dtype))
+
+
+def mixed_soft_cross_entropy(
+    logits: Float[Tensor, "n_views b C"],
+    targets: Float[Tensor, "n C"],
+    partners: Int64[Tensor, " b"],
+    mix_weight: Float[Tensor, ""],
+) -> Float[Tensor, ""]:
+    """The same for soft targets; rows that do not sum to 1 are weighted by their sum."""
+    mixed = torch.lerp(targets.index_select(0, partners), targets[: len(partners)], mix_weight)
+    return -(mixed.to(logits.dtype) * logits.log_softmax(dim=-1)).sum(dim=-1).mean()

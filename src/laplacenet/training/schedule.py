@@ -7,7 +7,7 @@ from jaxtyping import Float32
 
 from laplacenet.training.config import TrainConfig
 
-RISE, FALL = 80 / 300, 50 / 300
+RISE, FALL, LATE = 80 / 300, 50 / 300, 40 / 500
 
 
 def learning_rates(config: TrainConfig, first_step: int, n_steps: int) -> Float32[np.ndarray, " steps"]:
@@ -22,7 +22,7 @@ def learning_rates(config: TrainConfig, first_step: int, n_steps: int) -> Float3
         case "two-drops":
             rates = config.lr * 0.1 ** ((steps >= 5 / 8 * config.steps).astype(int) + (steps >= 7 / 8 * config.steps))
         case "late-linear":
-            rates = config.lr * np.minimum(1.0, 3 * (1 - steps / config.steps))
+            rates = config.lr * np.minimum(1.0, (1 - steps / config.steps) / LATE)
         case "cosine":
             rates = config.lr * 0.5 * (1 + np.cos(math.pi * steps / config.lr_zero_at_step))
         case "linear":

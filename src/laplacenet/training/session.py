@@ -1,8 +1,13 @@
-"""Training that can be interrupted: every epoch is recorded and, now and then, everything is saved."""
+"""Training that can be interrupted: every epoch is recorded and, now and then, everything is saved.
 
+A checkpoint is copied to the host at once and written beside the steps that follow. It has to be whole before the next
+epoch is recorded: there at the latest an error of the disk ends the run, and nothing else is written meanwhile.
+"""
+
+import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -10,7 +15,8 @@ from typing import Any, Generic, TypeVar
 from laplacenet.runtime import Group, Monitor, RunFolder, current_group
 from laplacenet.runtime.device import convolution_trials
 from laplacenet.runtime.timeline import JUDGING, SAVING, mark
-from laplacenet.training.checkpoint import checkpoint_records, load_checkpoint, save_checkpoint
+from laplacenet.training.background import BackgroundWork
+from laplacenet.training.checkpoint import Snapshot, checkpoint_records, load_checkpoint, write_checkpoint
 from laplacenet.training.guards import evenly_spread, require_finite
 from laplacenet.training.loop import Epoch, Position, Run, train
 
@@ -39,11 +45,16 @@ class Session(Generic[Record]):
     checkpoint: Path
     identity: dict[str, Any]
     record: Callable[[Epoch, Times], Record]
+    writing: BackgroundWork = field(default_factory=BackgroundWork)
 
     def begin(self) -> Position:
         """A fresh run; saved at once, so that what has begun can be resumed."""
         start = Position()
-        self.group.by_first(lambda: save_checkpoint(self.checkpoint, self.run.learner, start, identity=self.identity))
+
+        def save() -> None:
+            write_checkpoint(self.checkpoint, Snapshot.of(self.run.learner, start), identity=self.identity)
+
+        self.group.by_first(save)
         return start
 
     def resume(self) -> Position:
@@ -59,8 +70,21 @@ class Session(Generic[Record]):
 
         return self.group.by_first(load)
 
+    @contextlib.contextmanager
+    def saved(self) -> Iterator[None]:
+        """Whatever ends the work inside, the last checkpoint is whole, or its error raised, before anything follows."""
+        try:
+            yield
+        except GeneratorExit:
+            self.writing.wait()
+            raise
+        except BaseException:
+            self.writing.join()  # what ended the work is said, not what came after it
+            raise
+        self.group.by_first(self.writing.wait)
+
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[tuple[Position, Record]]:
-        """Yields every epoch once it is recorded; a checkpoint is left whenever it stops."""
+        """Yields every epoch once it is recorded; a checkpoint is left whenever it stops. To be used inside `saved`."""
         group = self.group
         elapsed_before_s = group.by_first(
             lambda: max((line["elapsed_s"] for line in self.folder.epochs()), default=0.0)
@@ -88,12 +112,14 @@ class Session(Generic[Record]):
         return current_group()
 
     def _record(self, epoch: Epoch, times: Times) -> Record:
+        self.writing.wait()
+        mark(SAVING)
         record: Any = self.record(epoch, times)
         self.folder.append_epoch(record.to_json())
         return record  # type: ignore[no-any-return]
 
     def save(self, position: Position) -> None:
-        """A checkpoint, unless outputs are no longer finite: then the one before stays the last good one."""
+        """Begin a checkpoint, unless outputs are no longer finite: then the one before stays the last good one."""
         self.group.by_first(partial(self._save, position))
         mark(SAVING)
 
@@ -101,8 +127,13 @@ class Session(Generic[Record]):
         with convolution_trials(False):  # a batch of another size than all others: trials would take longer than it
             outputs = self.run.inference.logits(evenly_spread(self.run.inputs))
         require_finite(outputs, what="outputs", step=position.step)
-        lines = self.folder.epoch_lines()
-        save_checkpoint(self.checkpoint, self.run.learner, position, identity=self.identity, records=lines)
+        snapshot = Snapshot.of(self.run.learner, position)
+
+        def write() -> None:
+            lines = self.folder.epoch_lines()  # no line is added before this has ended
+            write_checkpoint(self.checkpoint, snapshot, identity=self.identity, records=lines)
+
+        self.writing.start(write)
 
 
 def _timed(epochs: Iterator[Epoch]) -> Iterator[tuple[Epoch, float]]:

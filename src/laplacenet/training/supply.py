@@ -74,10 +74,17 @@ class Streamed:
 
 
 def supply_for(inputs: Tensor, device: torch.device, *, resident_bytes: int | None) -> Supply:
-    """Resident if the inputs fit into `resident_bytes` (by default half of the GPU's free memory), else streamed."""
+    """Resident if the inputs fit, else streamed."""
+    return Resident(inputs, device) if fits(inputs, device, resident_bytes) else Streamed(inputs, device)
+
+
+def resident(inputs: Tensor, device: torch.device, *, resident_bytes: int | None) -> Tensor:
+    """The inputs on the device if they fit, else as they are."""
+    return inputs.to(device) if fits(inputs, device, resident_bytes) else inputs
+
+
+def fits(inputs: Tensor, device: torch.device, resident_bytes: int | None) -> bool:
+    """Into `resident_bytes`, by default half of the GPU's free memory."""
     if device.type == "cpu":
-        return Resident(inputs, device)
-    limit = torch.cuda.mem_get_info(device)[0] // 2 if resident_bytes is None else resident_bytes
-    if inputs.nbytes <= limit:
-        return Resident(inputs, device)
-    return Streamed(inputs, device)
+        return True
+    return inputs.nbytes <= (torch.cuda.mem_get_info(device)[0] // 2 if resident_bytes is None else resident_bytes)

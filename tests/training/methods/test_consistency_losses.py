@@ -98,15 +98,16 @@ def is_stable(p: Tensor, q: Tensor, threshold: float) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("threshold", [0.0, 0.4, 0.5])
-def test_dual_students_loss_is_its_formula(seed: int, threshold: float) -> None:
-    method = small_method("dual-student", threshold=threshold)
+@pytest.mark.parametrize(("threshold", "over"), [(0.0, "labeled"), (0.4, "batch"), (0.5, "labeled")])
+def test_dual_students_loss_is_its_formula(seed: int, threshold: float, over: str) -> None:
+    method = small_method("dual-student", threshold=threshold, labeled_loss_over=over)
     learner, batch = small_learner(method), random_batch(2, seed, consistency=2.5, stabilization=7.0)
     views = [batch.views[:BATCH], batch.views[BATCH:]]
     students = [learner.first, learner.second]
     own = [students[0](views[0]), students[1](views[1])]
     again = [students[0](views[1]).detach(), students[1](views[0]).detach()]
-    total = labeled_mean(own[0], batch) + labeled_mean(own[1], batch)
+    share = 1 if over == "labeled" else N_LABELED / BATCH
+    total = share * (labeled_mean(own[0], batch) + labeled_mean(own[1], batch))
     total = total + 2.5 * (mean_squares(own[0], again[0]) + mean_squares(own[1], again[1]))
     n_learned = 0
     for s in UNLABELED:
@@ -243,6 +244,9 @@ def test_noise_is_added_to_every_view_and_differs_by_step() -> None:
         ("ict", "ema_decay", 1.0),
         ("dual-student", "threshold", 1.5),
         ("dual-student", "stabilization", -1.0),
+        ("dual-student", "labeled_loss_over", "all"),
+        ("laplacenet", "label_temperature", -0.1),
+        ("laplacenet", "label_temperature", float("nan")),
         ("tssdl", "n_neighbors", 0),
         ("dag", "temperature", 0.0),
     ],

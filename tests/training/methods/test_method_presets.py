@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
@@ -13,7 +15,8 @@ from laplacenet.experiments.paper.recipes import find_recipe
 from laplacenet.experiments.paper.reproduce import Places, plan_run
 from laplacenet.experiments.presets import cifar10, cifar100, with_method_preset
 from laplacenet.runtime import InputError
-from laplacenet.training import METHODS
+from laplacenet.training import METHODS, Problem, VectorViews
+from laplacenet.training.methods.fast_swa import FastSWA
 from laplacenet.training.methods.presets import METHOD_PRESETS, PRESETS, method_preset, on_cifar100
 
 PAIRS = [(method, preset) for method, presets in PRESETS.items() for preset in presets if method in METHODS]
@@ -93,3 +96,49 @@ def test_settings_are_those_of_the_authors_scripts() -> None:
     assert method_preset("mean-teacher", "original")["method.noise"] == 0.15
     assert method_preset("uda", "original")["train.steps"] == 500_000
     assert method_preset("vat", "original")["train.schedule"] == "late-linear"
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "settings"),
+    [
+        # takerum/vat_tf, README: CIFAR-10 with augmentation
+        ("vat", "cifar10", {"train.steps": 500 * 400, "method.radius": 8.0, "augment.pad": 2}),
+        # benathi/fastswa-semi-sup, experiments/cifar10_mt_cnn_short_n4k.py
+        (
+            "fast-swa",
+            "cifar10",
+            {"train.batch_size": 100, "train.labeled_batch_size": 50, "train.lr": 0.1, "train.weight_decay": 1e-4},
+        ),
+        # its cifar100_mt_cnn_short_n10k.py: twice the rate of 0.1
+        (
+            "fast-swa",
+            "cifar100",
+            {"train.batch_size": 128, "train.labeled_batch_size": 31, "train.lr": 0.2, "train.weight_decay": 2e-4},
+        ),
+        # ZHKKKe/DualStudent, scripts/ds_cifar10_1000l_cnn13.py and ds_cifar100_10000l_cnn13.py
+        ("dual-student", "cifar10", {"train.lr": 0.1, "train.weight_decay": 1e-4, "method.consistency": 10.0}),
+        (
+            "dual-student",
+            "cifar100",
+            {"train.batch_size": 128, "train.labeled_batch_size": 31, "train.lr": 0.2, "train.weight_decay": 2e-4},
+        ),
+        # ahmetius/LP-DeepSSL, lp/db_semisuper.py
+        ("lp", "cifar10", {"graph.k": 50, "graph.max_iterations": 20, "graph.tol": 1e-6}),
+    ],
+)
+def test_original_settings_are_those_of_the_authors_scripts(
+    method: str, data: str, settings: dict[str, object]
+) -> None:
+    found = method_preset(method, "original", data=data)
+    assert {name: found[name] for name in settings} == settings
+
+
+def test_fast_swas_cycles_begin_after_180_of_1200_epochs_of_920_steps() -> None:
+    experiment = with_method_preset(with_method(cifar10(), "fast-swa"), "original")
+    labels = torch.cat([torch.zeros(4_000), torch.full((46_000,), -1.0)]).long()
+    method = FastSWA(Problem(labels, 1, VectorViews()), experiment.train, experiment.method)
+    rates = method.cyclic_rates(0, experiment.train.steps)
+    cosine = 0.1 * 0.5 * (1 + np.cos(np.pi * np.arange(1200 * 920) / 920 / 210))
+    assert np.allclose(rates[: 180 * 920], cosine[: 180 * 920], atol=1e-6)
+    assert np.allclose(rates[180 * 920 : 210 * 920], cosine[150 * 920 : 180 * 920], atol=1e-6)
+    assert method.first_averaged_epoch == 150

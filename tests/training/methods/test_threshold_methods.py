@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from references_methods import Fixed, batch_of, learner_of, make_method
+from references_methods import TRAIN, Fixed, batch_of, learner_of, make_method
 from torch import Tensor
 from torch.nn import functional
 
@@ -73,11 +73,11 @@ def test_softmatchs_weights_are_a_gaussian_of_averaged_mean_and_variance() -> No
 def test_adamatchs_threshold_is_relative_and_guesses_are_aligned_to_labeled_outputs() -> None:
     method = make_method("adamatch", momentum=0.6, threshold=0.9)
     learner = learner_of(method)
-    wanted, found = np.zeros(3), np.zeros(3)
+    wanted, found = np.full(3, 1 / 3), np.zeros(3)  # as in USB: the labeled outputs' average begins uniform
     for step in STEPS:
         batch = batch_of(seed=40 + step)
         p, q = batch.views[:4].softmax(dim=1).numpy(), batch.views[4:12].softmax(dim=1).numpy()
-        wanted = p.mean(axis=0) if step == 0 else 0.6 * wanted + 0.4 * p.mean(axis=0)
+        wanted = 0.6 * wanted + 0.4 * p.mean(axis=0)
         found = q.mean(axis=0) if step == 0 else 0.6 * found + 0.4 * q.mean(axis=0)
         guesses = aligned(q, wanted, found)
         counts = guesses.max(axis=1) >= 0.9 * p.max(axis=1).mean()
@@ -119,7 +119,8 @@ def test_pl_mixup_keeps_given_labels_and_softens_the_others() -> None:
     assert torch.allclose(soft[labels < 0], outputs[labels < 0], atol=1e-5)
 
 
-def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors() -> None:
+@pytest.mark.parametrize("bank_counts", [0.0, 1.0])
+def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors(bank_counts: float) -> None:
     method: Any = make_method("simmatch", threshold=0.4, instance_weight=0.7, momentum=0.6, n_projected=5)
     learner: Any = method.learner(build_model("small-cnn", n_classes=3, in_channels=1))
     labeled = torch.from_numpy(method.problem.labeled)
@@ -128,10 +129,12 @@ def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors() -> N
     z, mean_z = torch.randn(20, d, generator=generator), torch.randn(12, d, generator=generator)
     rows = torch.cat([labeled[[0, 3, 5, 5]], torch.from_numpy(method.problem.unlabeled[:8])])
     targets = method.problem.labels[rows]
-    batch = Batch(torch.zeros(20, 1, 8, 8), rows, 4, {TARGETS: targets}, {})
+    draws = {"bank_counts": torch.tensor(bank_counts)}
+    batch = Batch(torch.zeros(20, 1, 8, 8), rows, 4, {TARGETS: targets}, draws)
     before = learner.bank.clone()
     with torch.no_grad():
-        expected = simmatch_loss(learner, z, mean_z, targets, method.problem.labels[labeled])
+        share = 0.1 * bank_counts
+        expected = simmatch_loss(learner, z, mean_z, targets, method.problem.labels[labeled], bank_share=share)
         found = float(method.loss_of_embeddings(learner, batch, z, mean_z))
         assert found == pytest.approx(expected, rel=1e-4)
         fresh = learner.mean_projection(mean_z[:4])
@@ -140,7 +143,10 @@ def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors() -> N
     assert torch.equal(learner.bank[[1, 2, 4, 6, 7, 8]], before[[1, 2, 4, 6, 7, 8]])
 
 
-def simmatch_loss(learner: Any, z: Tensor, mean_z: Tensor, targets: Tensor, bank_labels: Tensor) -> float:
+def simmatch_loss(
+    learner: Any, z: Tensor, mean_z: Tensor, targets: Tensor, bank_labels: Tensor, *, bank_share: float
+) -> float:
+    """Without a share of the bank in the targets there is no instance loss either."""
     logits = learner.student.head(z)
     guesses = learner.teacher.head(mean_z[4:]).softmax(dim=1).numpy()
     guesses = aligned(guesses, np.full(3, 1 / 3), guesses.mean(axis=0))
@@ -149,13 +155,26 @@ def simmatch_loss(learner: Any, z: Tensor, mean_z: Tensor, targets: Tensor, bank
         similar = (learner.bank @ learner.mean_projection(mean_z[4 + i][None])[0] / 0.1).softmax(dim=0).numpy()
         corrected = np.array([similar[j] * guesses[i][bank_labels[j]] for j in range(9)])
         corrected /= corrected.sum()
-        q = np.array([0.9 * guesses[i][c] + 0.1 * similar[bank_labels.numpy() == c].sum() for c in range(3)])
+        by_class = np.array([similar[bank_labels.numpy() == c].sum() for c in range(3)])
+        q = (1 - bank_share) * guesses[i] + bank_share * by_class
         log_p = logits[12 + i].log_softmax(dim=0).numpy()
         unlabeled.append(-(q * log_p).sum() if q.max() >= 0.4 else 0.0)
         log_s = (learner.bank @ learner.projection(z[12 + i][None])[0] / 0.1).log_softmax(dim=0).numpy()
         instances.append(-(corrected * log_s).sum())
     assert sum(loss > 0 for loss in unlabeled) > 0
-    return float(functional.cross_entropy(logits[:4], targets[:4]) + np.mean(unlabeled) + 0.7 * np.mean(instances))
+    instance_loss = 0.7 * np.mean(instances) if bank_share else 0.0
+    return float(functional.cross_entropy(logits[:4], targets[:4]) + np.mean(unlabeled) + instance_loss)
+
+
+def test_simmatchs_bank_counts_once_it_holds_every_labeled_image_and_never_in_the_first_epoch() -> None:
+    """Nine labeled images, four or one in a step; 51 unlabeled ones, eight or eleven in a step."""
+    for labeled_batch_size, n_first in ((4, 6), (1, 9)):
+        train = replace(TRAIN, steps=20, labeled_batch_size=labeled_batch_size)
+        method: Any = make_method("simmatch", train)
+        plan = method.plan_epoch(0, 0, learner=Fixed(), inputs=torch.zeros(60, 1, 8, 8))
+        draws = method.draw(plan, 0, plan.n_steps).draws["bank_counts"].tolist()
+        later = method.draw_numbers(plan, plan.n_steps, 20 - plan.n_steps, 12)["bank_counts"].tolist()
+        assert [*draws, *later] == [float(step >= n_first) for step in range(20)]
 
 
 def test_the_projection_begins_as_the_runs_seed_says() -> None:

@@ -15,6 +15,7 @@ from laplacenet.data.walking import FolderParts, find_pictures, nothing_found, p
 from laplacenet.models.features.embedding import Decoder, embed_pictures
 from laplacenet.models.features.network import FeatureNetwork
 from laplacenet.runtime import InputError, Monitor, NullMonitor, TimeLimitError, current_group
+from laplacenet.runtime.monitor import expect
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,11 @@ def embed_folder(
     folder: Path, features: FeatureNetwork, reading: FolderReading | None = None, *, monitor: Monitor | None = None
 ) -> Collection:
     """A row for each picture that can be read, under its path below the folder; the others are in `skipped`."""
-    reading = reading or FolderReading()
+    reading, monitor = reading or FolderReading(), monitor or NullMonitor()
     parts, skipped = picture_files(folder, reading)
     labels, class_names = collected_labels(parts, folder, reading.label_files, skipped=skipped, options=reading.options)
     paths = [file.path for file in parts.train]
+    expect(monitor, len(paths))
     found = embed_pictures(
         paths, features, cache=reading.cache, monitor=monitor, decode_file=prepared_decoder(parts, features.pixels)
     )
@@ -70,6 +72,7 @@ def embed_share(parts: FolderParts, features: FeatureNetwork, reading: FolderRea
         raise InputError("--no-cache: several processes exchange vectors through the cache; leave it out")
     own = range(group.rank, len(parts.train), group.size)
     decode_file = prepared_decoder(parts, features.pixels)
+    expect(monitor, len(parts.train))
     try:
         monitor.advance(len(parts.train) - len(own))
         embed_pictures(

@@ -45,7 +45,8 @@ class AdaMatch(WeakStrong):
     """CE + λ_u·mean of [max q̃ ≥ c_τ]·CE(p(strong u), argmax q̃), c_τ = τ·mean of max p(x) over labeled images.
 
     q̃ ∝ q·E[p(x)]/E[p(u)]. Our reading follows USB where it differs from the paper: both expectations are moving
-    averages, targets are hard, labeled images are seen in weak views only, and logits are not interpolated at random.
+    averages, that of p(x) from the uniform distribution on and that of p(u) from the first batch on; targets are hard,
+    labeled images are seen in weak views only, and logits are not interpolated at random.
     """
 
     config: AdaMatchConfig
@@ -59,9 +60,9 @@ class AdaMatch(WeakStrong):
     def unlabeled_loss(self, learner: StudentAndTeacher, logits: Logits, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, AdaMatchLearner)
         labeled, guesses = logits.labeled.detach().softmax(dim=1), logits.weak.softmax(dim=1)
-        momentum, n_updates = self.config.momentum, learner.n_updates
-        move_average(learner.labeled_outputs, labeled.mean(dim=0), momentum, n_updates)
-        move_average(learner.outputs, guesses.mean(dim=0), momentum, n_updates)
+        momentum = self.config.momentum
+        learner.labeled_outputs.lerp_(labeled.mean(dim=0), 1 - momentum)
+        move_average(learner.outputs, guesses.mean(dim=0), momentum, learner.n_updates)
         confidence, guess = align(guesses, learner.labeled_outputs, learner.outputs).max(dim=1)
         threshold = self.config.threshold * labeled.amax(dim=1).mean()
         losses = functional.cross_entropy(logits.strong, guess, reduction="none")

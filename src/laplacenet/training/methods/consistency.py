@@ -19,6 +19,9 @@ from laplacenet.training.views import VectorViews, ViewGroup, groups_of_views, v
 
 CONSISTENCY, NOISE_SEED, WEIGHTS = "consistency", "noise_seed", "weights"
 STRENGTHS = ("weak", "strong")
+LABELED, WHOLE_BATCH = "labeled", "batch"
+DENOMINATORS = (LABELED, WHOLE_BATCH)
+"""By which number of images the labeled loss is divided."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,10 @@ class ConsistencyTraining(ViewTraining):
         return {**numbers, CONSISTENCY: np.float32(self.config.consistency) * ramp}
 
 
-def supervised_loss(logits: Float[Tensor, "v C"], batch: Batch) -> Float[Tensor, ""]:
-    """The mean cross-entropy of the batch's labeled rows, which come first."""
-    return functional.cross_entropy(logits[: batch.n_labeled], batch.tables[TARGETS][: batch.n_labeled])
+def supervised_loss(logits: Float[Tensor, "v C"], batch: Batch, *, over: str = LABELED) -> Float[Tensor, ""]:
+    """The cross-entropy of the labeled rows, which come first, divided by their number or by that of all rows."""
+    mean = functional.cross_entropy(logits[: batch.n_labeled], batch.tables[TARGETS][: batch.n_labeled])
+    return mean if over == LABELED else batch.n_labeled / len(batch.rows) * mean
 
 
 def weighted_loss(logits: Float[Tensor, "b C"], batch: Batch) -> Float[Tensor, ""]:

@@ -18,7 +18,10 @@ from laplacenet.training.weighting import certainty
 
 @dataclass(frozen=True)
 class DAGConfig(ViewConfig):
-    """`temperature` sharpens the attention to neighbors and the comparison with class means."""
+    """`temperature` divides similarities in both softmaxes: over denser neighbors and over class means.
+
+    `first_stage` is the share of all steps that train on the given labels alone. No setting is the paper's.
+    """
 
     name: str = "dag"
     strength: str = "strong"
@@ -35,11 +38,16 @@ class DAGConfig(ViewConfig):
 class DAG(EpochLabels):
     """First CE on given labels, then 1/b Σ_i ω_i·CE(f(x_i), ŷ_i) with labels from a density-aware graph.
 
-    No code and no settings are public; this is our own reading of the idea. The density of a node is the sum of the
-    similarities to its k neighbors. Aggregation: z̄_i is z_i plus a softmax-weighted mean of its denser neighbors.
-    Propagation: from each node a path leads to its most similar denser neighbor, and so on, until it meets a labeled
-    node, whose label it takes, or a peak of density, which takes the softmax of its similarities to the class means of
-    labeled z̄. ω_i = 1 − H/log C, 1 for given labels. The paper trains the aggregation too; here it only labels.
+    The density of a node is the sum of the similarities to its k neighbors. Aggregation: z̄_i is z_i plus a
+    softmax-weighted mean of its denser neighbors. Propagation: a path leads from each node to its most similar denser
+    neighbor, and so on, until it meets a labeled node, whose label it takes, or a density peak, whose label is the
+    softmax of its similarities to the class means of labeled z̄. ω_i = 1 − H/log C, 1 for given labels.
+
+    There is no public code, and we had the paper's abstract and introduction, not its equations. From the paper: a
+    graph that knows the density of its nodes, features that aggregate their neighborhood by density (DNA), and
+    pseudo-labels that are propagated along density-ascending paths (DPLP). Our reading is everything else: all
+    formulas above, settings, and strong views. The paper trains features and propagation end to end; here the
+    aggregated features only serve to label, once before each epoch, and the network is trained on the labels.
     """
 
     config: DAGConfig

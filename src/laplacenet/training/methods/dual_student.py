@@ -15,6 +15,7 @@ from laplacenet.runtime import stream_seed
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
+    DENOMINATORS,
     ConsistencyConfig,
     ConsistencyTraining,
     supervised_loss,
@@ -29,6 +30,8 @@ class DualStudentConfig(ConsistencyConfig):
     """`threshold` is the paper's ξ (0.8 on CIFAR-10, 0.4 on CIFAR-100); both weights rise alike.
 
     `consistency` is λ_1, the weight of a network's agreement with itself, `stabilization` λ_2, that with the other.
+    `labeled_loss_over` says whether the labeled loss is divided by the number of labeled images or, as in the original
+    code, by that of the whole `batch`.
     """
 
     name: str = "dual-student"
@@ -36,11 +39,14 @@ class DualStudentConfig(ConsistencyConfig):
     stabilization: float = 100.0
     threshold: float = 0.8
     ramp_up: float = 5 / 300
+    labeled_loss_over: str = "labeled"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_weight("stabilization")
         self.require(0 <= self.threshold <= 1, "threshold", "lie between 0 and 1")
+        accepted = f"be one of {', '.join(DENOMINATORS)}"
+        self.require(self.labeled_loss_over in DENOMINATORS, "labeled_loss_over", accepted)
 
 
 class TwoStudents(nn.Module):
@@ -73,11 +79,12 @@ def initialized_anew(network: Network, *, seed: int) -> Network:
 class DualStudent(ConsistencyTraining):
     """For each student i: CE on labeled images + λ_1·w(t)·L_con + λ_2·w(t)·L_sta.
 
-    L_con = 1/(C·b) Σ ‖f_i(x') − f_i(x'')‖² on all images, no gradient through the second. An image is stable for a
-    student when both views have the same class and one of them a probability above ξ. L_sta = 1/(C·b) Σ ‖f_i(x) −
-    f_j(x)‖² over those unlabeled images that are stable for j and not for i, or for both where j agrees with itself no
-    worse than i does. The first student trains on the first view, the second on the other; every pass moves batch
-    statistics. Our reading: one head each, where the original has two, and the first student is the judged one.
+    L_con = 1/(C·b) Σ ‖p_i(x') − p_i(x'')‖² over all images, with no gradient through the second view. An image is
+    stable for a student if both views get the same class and one of them a probability above ξ. L_sta = 1/(C·b) Σ
+    ‖p_i(x) − p_j(x)‖², with no gradient through p_j, over the unlabeled images that are stable for j but not for i, or
+    for both where j agrees with itself at least as well as i. The first student trains on the first view, the second on
+    the other; every pass updates batch statistics. Our reading: each student has one head, where the authors have two,
+    and the first student is the one that is tested.
     """
 
     config: DualStudentConfig
@@ -111,7 +118,8 @@ class DualStudent(ConsistencyTraining):
         for i, j in ((0, 1), (1, 0)):
             learns = is_unlabeled & is_stable[j] & (~is_stable[i] | (distances[j] <= distances[i]))
             stabilization = stabilization + (learns * (p[i] - p[j].detach()).square().mean(dim=1)).mean()
-        supervised = supervised_loss(logits[0], batch) + supervised_loss(logits[1], batch)
+        over = self.config.labeled_loss_over
+        supervised = supervised_loss(logits[0], batch, over=over) + supervised_loss(logits[1], batch, over=over)
         agreement: Tensor = batch.draws[CONSISTENCY] * (distances[0].mean() + distances[1].mean())
         agreement = agreement + batch.draws[STABILIZATION] * stabilization
         return supervised + agreement

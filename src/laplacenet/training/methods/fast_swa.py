@@ -22,10 +22,10 @@ COPY = "copy"
 
 @dataclass(frozen=True)
 class FastSWAConfig(MeanTeacherConfig):
-    """After the cosine come `n_cycles` cycles, each `cycle` of all steps long: it repeats the cosine's last piece.
+    """The cosine is followed by `n_cycles` cycles, each of `cycle` of all steps, that repeat its last piece.
 
-    Averaging begins one cycle before the first of them and takes in the student of every `average_every`-th epoch.
-    The defaults are the paper's 180 epochs and two cycles of 30, averaged every three epochs from epoch 150 on.
+    Averaging begins one cycle before the first of them and includes the student of every `average_every`-th epoch. The
+    defaults are the paper's shorter run: 180 epochs and two cycles of 30, averaged every three epochs from epoch 150.
     """
 
     name: str = "fast-swa"
@@ -55,10 +55,11 @@ class WithAverage(nn.Module):
 class FastSWA(MeanTeacher):
     """Mean Teacher's loss. θ_SWA = 1/K Σ_k θ_k over the student's weights θ_k at the ends of K epochs.
 
-    The average takes in an epoch when the next one begins, and its batch statistics are then computed anew from all
-    inputs. It is the network that is judged; until averaging begins it is the student itself. The learning rate follows
-    the method's own cosine with cycles, so `train.schedule` has no effect. Our reading: the steps of a run are divided
-    in the paper's proportions, batch statistics come from unaugmented inputs, and the last epoch is not taken in.
+    The student joins the average at the beginning of the next epoch; the average's batch statistics are then recomputed
+    from all images. The average is the network that is tested; until averaging begins it is the student itself. The
+    learning rate follows the method's own cosine with cycles, so `train.schedule` has no effect. Our reading: batch
+    statistics come from all unaugmented images (the authors take 100 augmented batches), and the student after the very
+    last step does not join.
     """
 
     config: FastSWAConfig

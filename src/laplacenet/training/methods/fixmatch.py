@@ -14,7 +14,7 @@ from laplacenet.training.methods.weak_strong import Logits, WeakStrong, WeakStro
 
 @dataclass(frozen=True)
 class FixMatchConfig(WeakStrongConfig):
-    """A guess counts from a probability of `threshold` on. The network that is judged is an average of the weights."""
+    """A guess counts from a probability of `threshold` on. The network that is tested is an average of the weights."""
 
     name: str = "fixmatch"
     threshold: float = 0.95
@@ -26,9 +26,11 @@ class FixMatchConfig(WeakStrongConfig):
 
 @dataclass(frozen=True, eq=False)
 class FixMatch(WeakStrong):
-    """CE(f(weak x), y) on labeled images + λ·mean of [max q ≥ τ]·CE(f(strong u), argmax q), q = f(weak u).
+    """CE(f(weak x), y) on labeled images + λ·mean of [max q ≥ τ]·CE(f(strong u), argmax q), q = p(weak u).
 
-    The masked mean is over all unlabeled images of the batch.
+    The mean is over all unlabeled images of the batch, also those that do not count. Labeled images and both views
+    share one forward pass. Our reading: the average that is tested includes batch statistics and is the plain mean of
+    the weights at first; the authors average weights only, with a constant decay.
     """
 
     config: FixMatchConfig

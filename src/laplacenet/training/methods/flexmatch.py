@@ -20,7 +20,7 @@ UNUSED = 0
 
 @dataclass(frozen=True)
 class FlexMatchConfig(FixMatchConfig):
-    """FixMatch's settings; `threshold` is that of the class which is learned best."""
+    """FixMatch's settings; `threshold` is that of the class that is learned best."""
 
     name: str = "flexmatch"
 
@@ -52,8 +52,9 @@ class FlexMatchLearner(StudentAndTeacher):
 class FlexMatch(WeakStrong):
     """FixMatch with [max q ≥ T(c)], c = argmax q and T(c) = τ·β(c)/(2 − β(c)).
 
-    As in TorchSSL, the batch is masked by the thresholds of the step before, and guesses are then noted where
-    max q ≥ τ. β counts the images that have no confident guess as a class of their own (the paper's warm-up).
+    β(c) = σ(c)/max(max σ, number of images without a confident guess), where σ(c) counts the unlabeled images whose
+    latest guess with max q ≥ τ was c; the second term is the paper's warm-up. As in TorchSSL, a batch is masked by the
+    thresholds of the step before, and then its guesses are counted.
     """
 
     config: FlexMatchConfig

@@ -57,7 +57,8 @@ class FreeMatch(WeakStrong):
 
     L_f = Σ_c A_c log B_c (the paper's −H) with A ∝ p̃/h̃ and B ∝ p̄/h̄, both of sum 1: p̄ is the mean output on those
     strong views whose guess counts, h̄ the shares of their argmax. Averages are updated before they are used, as in
-    USB; where no guess counts, L_f is 0. A class that no guess has gets B = 0, of which the logarithm is cut at 1e-12.
+    USB; τ, p̃ and h̃ begin at 1/C. Where no guess counts, L_f is 0. For a class without a guess B is 0, and log(B +
+    1e-12) is taken.
     """
 
     config: FreeMatchConfig

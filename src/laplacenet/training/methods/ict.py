@@ -41,9 +41,9 @@ class ICT(ConsistencyTraining):
 
     m_ij = Mix_λ(u_i, u_j) = λ·u_i + (1 − λ)·u_j, with one λ and one permutation for each step.
 
-    As in the original code the teacher's logits are mixed, not its probabilities. The teacher θ', the average of θ, is
-    the network that is judged; its batch statistics come from its own passes. The original passes labeled images
-    through the teacher too, only to report its error; here unlabeled ones alone move its statistics.
+    As in the authors' code the teacher's logits are mixed, not its probabilities. The teacher θ', the average of θ, is
+    the network that is tested; its batch statistics come from its own passes. The authors' code passes labeled images
+    through the teacher too, to report its error; here only unlabeled ones update its statistics.
     """
 
     config: ICTConfig

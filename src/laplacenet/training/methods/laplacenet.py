@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.nn import functional
 
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
@@ -21,6 +22,7 @@ from laplacenet.training.objective import (
     at_least_float32,
     mix,
     mixed_cross_entropy,
+    mixed_soft_cross_entropy,
     mixed_weighted_cross_entropy,
     sample_mix_weights,
     sample_partners,
@@ -28,7 +30,7 @@ from laplacenet.training.objective import (
 from laplacenet.training.views import views_of_all
 from laplacenet.training.weighting import iscen_weights
 
-PARTNERS, MIX_WEIGHT, WEIGHTS = "partners", "mix_weight", "weights"
+PARTNERS, MIX_WEIGHT, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "weights", "soft_labels"
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,18 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The paper's column for CIFAR-100."""
+    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and `label_temperature`.
+
+    With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
+    With 0, as in the paper, a pseudo-label is the class with the largest score.
+    """
 
     name: str = "laplacenet"
+    label_temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 <= self.label_temperature < float("inf"), "label_temperature", "not be negative or infinite")
 
 
 @dataclass(frozen=True)
@@ -125,9 +136,12 @@ class MixUpTraining(BaseMethod):
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
         mixed = mix(views, partners, mix_weight)
         logits = at_least_float32(learner(mixed.flatten(0, 1))).reshape(*mixed.shape[:2], -1)
-        if WEIGHTS not in batch.tables:
+        weights, soft = batch.tables.get(WEIGHTS), batch.tables.get(SOFT_LABELS)
+        if soft is not None:
+            soft = soft if weights is None else soft * weights[:, None]
+            return mixed_soft_cross_entropy(logits, soft, partners, mix_weight)
+        if weights is None:
             return mixed_cross_entropy(logits, targets, partners, mix_weight)
-        weights = batch.tables[WEIGHTS]
         return mixed_weighted_cross_entropy(logits, targets, partners, mix_weight=mix_weight, weights=weights)
 
     @property
@@ -210,9 +224,9 @@ class PseudoLabeling(MixUpTraining):
 class LaplaceNet(PseudoLabeling):
     """L_ssl = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i): cross-entropy on n_a strong views of each image, under MixUp.
 
-    y_i is given or ŷ_i = argmax F_i. Before each epoch a graph over the network's embeddings spreads the given labels Y
-    to every input, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and the classes' shares are aligned to the prior. First come a
-    hundred passes over the labeled images alone.
+    y_i is the given label, or the pseudo-label argmax F_i. Before each epoch a graph over the network's embeddings
+    spreads the given labels Y to every image, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and F is aligned to the prior class
+    shares. Training starts with a hundred passes over the labeled images alone.
     """
 
     config: LaplaceNetConfig
@@ -223,3 +237,18 @@ class LaplaceNet(PseudoLabeling):
 
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         return pseudo_label(features, self.problem.labels, self.graph, n_classes=self.n_classes, group=inference.group)
+
+    def tables(self, pseudo_labels: PseudoLabels) -> dict[str, Tensor]:
+        tables = super().tables(pseudo_labels)
+        if self.config.label_temperature:
+            tables[SOFT_LABELS] = soft_labels(pseudo_labels, self.problem.labels, T=self.config.label_temperature)
+        return tables
+
+
+def soft_labels(pseudo_labels: PseudoLabels, given: Int64[Tensor, " n"], *, T: float) -> Float[Tensor, "n C"]:
+    """Scores to the power 1/T, each row with sum 1; a given label is certain."""
+    scores = pseudo_labels.scores.float()
+    sharpened = (scores / scores.amax(dim=1, keepdim=True)) ** (1 / T)  # the largest is 1 and cannot vanish
+    known = functional.one_hot(pseudo_labels.labels, scores.shape[1]).float()
+    is_given = (given >= 0).to(scores.device)
+    return torch.where(is_given[:, None], known, functional.normalize(sharpened, p=1, dim=1))

@@ -19,7 +19,7 @@ from laplacenet.training.weighting import certainty, inverse_class_sizes
 
 @dataclass(frozen=True)
 class LPConfig(ViewConfig):
-    """`first_stage` of all steps train on the given labels alone."""
+    """`first_stage` is the share of all steps that train on the given labels alone."""
 
     name: str = "lp"
     first_stage: float = 0.5
@@ -57,7 +57,11 @@ class PropagatedLabels(EpochLabels):
 class LP(PropagatedLabels):
     """First CE(f(x_i), y_i) on labeled images, then 1/b Σ_i ω_i·ζ_ŷi·CE(f(x_i), ŷ_i), ω_i = 1 for given labels.
 
-    The learning rate starts again with the second stage. One view of each image.
+    Before each epoch of the second stage Z = (I − α𝒲)⁻¹Y over the network's features gives ŷ_i = argmax Z_i, the
+    certainty ω_i = 1 − H(Ẑ_i)/log C, divided by the largest ω, and the class weights ζ_j = n/(C·n_j). Edges have the
+    third power of the similarity. The learning rate schedule restarts with the second stage. One view of each image.
+    Our reading: features come from unaugmented images (the authors' code embeds augmented ones), an edge that is found
+    from both ends has the larger similarity rather than the sum, and Y is not divided by class sizes.
     """
 
     config: LPConfig

@@ -14,22 +14,22 @@ from laplacenet.training.averages import Statistics, StudentAndTeacher, TwoHeads
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
+    DENOMINATORS,
     ConsistencyConfig,
     ConsistencyTraining,
     embed_and_classify,
     supervised_loss,
 )
 
-DENOMINATORS = ("labeled", "batch")
-
 
 @dataclass(frozen=True)
 class MeanTeacherConfig(ConsistencyConfig):
     """With `n_heads=2`, as in the SGD version of Iscen et al., a second head agrees with the teacher.
 
-    `head_distance` weights the squared distance between the logits of both heads. `labeled_loss_over` says by which
-    number of images the labeled loss is divided. `teacher_statistics`: a teacher has batch statistics of its own
-    passes, the average of its student's, or a copy of them.
+    `head_distance` weights the squared distance between the logits of both heads. `labeled_loss_over` is what the
+    labeled loss is divided by: the number of `labeled` images or, as in the authors' code, of the whole `batch`.
+    `teacher_statistics` are the teacher's batch statistics: those of its `own` passes, the `average` of its student's,
+    or a `copy` of them.
     """
 
     name: str = "mean-teacher"
@@ -53,8 +53,9 @@ class MeanTeacherConfig(ConsistencyConfig):
 class MeanTeacher(ConsistencyTraining):
     """CE(f(x', θ), y) on labeled images + w(t)·1/(C·b) Σ ‖softmax f(x', θ) − softmax f(x'', θ')‖², θ' the average of θ.
 
-    With two heads g and h on one body the labels train g, h agrees with the teacher's g, and δ/(C·b) Σ ‖g − h‖² holds
-    them together. The teacher is the network that is judged.
+    With two heads g and h on one body, labels train g, h agrees with the teacher's g, and δ/(C·b) Σ ‖g − h‖² keeps the
+    two close. The teacher is the network that is tested. The authors' first version averages weights with decay 0.999
+    from the first step on; here, as in their PyTorch version, the average is the plain mean until the decay is reached.
     """
 
     config: MeanTeacherConfig
@@ -72,8 +73,7 @@ class MeanTeacher(ConsistencyTraining):
         return learner.teacher
 
     def labeled_loss(self, logits: Float[Tensor, "b C"], batch: Batch) -> Float[Tensor, ""]:
-        share = 1.0 if self.config.labeled_loss_over == "labeled" else batch.n_labeled / len(batch.rows)
-        return share * supervised_loss(logits, batch)
+        return supervised_loss(logits, batch, over=self.config.labeled_loss_over)
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, StudentAndTeacher)

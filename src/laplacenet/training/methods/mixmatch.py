@@ -25,9 +25,9 @@ PARTNERS, MIX_WEIGHTS, RAMP = "partners", "mix_weights", "ramp"
 
 @dataclass(frozen=True)
 class MixMatchConfig(MethodConfig):
-    """The paper's K, T, α and λ_U (CIFAR-10); λ_U rises in a line over the first `ramp_up` of all steps.
+    """The paper's K, T, α and λ_U (CIFAR-10). λ_U rises linearly over the first `ramp_up` of all steps.
 
-    The authors' 16 384 of 2^20 steps are 1/64. `strength` is that of all views: weak as theirs, or strong.
+    The authors' 16 384 of 2^20 steps are 1/64. `strength` of all views: weak (flip and crop) as theirs, or strong.
     """
 
     name: str = "mixmatch"
@@ -54,9 +54,9 @@ class MixMatch(Averaged):
     """L_X + λ_U·L_U on X', U' = MixUp of (x, y) and (u_k, q) with partners from both, λ' = max(λ, 1 − λ) of each image.
 
     q = Sharpen(1/K Σ_k p(u_k), T) by the network itself, not its average. L_X is the cross-entropy on X', L_U the mean
-    squared error of outputs on U' over images and classes. As in google-research/mixmatch, guesses leave no trace in
-    batch statistics, the mixed images pass in K + 1 interleaved batches, and the first of these alone is remembered;
-    our batches take every (K + 1)-th image, so that labeled and unlabeled ones need not be equally many.
+    squared error of outputs on U' over images and classes. As in google-research/mixmatch, guesses do not update batch
+    statistics, mixed images are passed in K + 1 interleaved batches, and only the first of these updates them. Our
+    reading: a batch has every (K + 1)-th image, so that labeled and unlabeled ones need not be equally many.
     """
 
     config: MixMatchConfig

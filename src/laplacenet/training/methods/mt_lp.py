@@ -19,7 +19,7 @@ from laplacenet.training.schedule import sigmoid_ramp_up
 
 @dataclass(frozen=True)
 class MTLPConfig(MeanTeacherConfig):
-    """Mean Teacher's settings in its SGD version; `first_stage` of all steps are plain Mean Teacher."""
+    """Mean Teacher's settings in its SGD version; `first_stage` is the share of all steps of plain Mean Teacher."""
 
     name: str = "mt-lp"
     ramp_up: float = 5 / 360
@@ -40,8 +40,8 @@ class MTLPConfig(MeanTeacherConfig):
 class MTLP(PropagatedLabels, MeanTeacher):
     """First Mean Teacher, then 1/b Σ_i ω_i·ζ_ŷi·CE(f(x_i), ŷ_i) + w(t)·MSE(student, teacher) with the weights of LP.
 
-    The graph is built on the student's features. The second stage begins with a fresh copy of the student as its
-    teacher and starts the learning rate and the rise of w again. The teacher is the network that is judged.
+    The graph is built on the student's features. The second stage restarts the learning rate schedule, the rise of w
+    and the teacher, which begins as a copy of the student. The teacher is the network that is tested.
     """
 
     config: MTLPConfig

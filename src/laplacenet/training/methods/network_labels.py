@@ -14,20 +14,20 @@ from laplacenet.training.methods.laplacenet import PseudoLabelConfig, PseudoLabe
 
 @dataclass(frozen=True)
 class NetworkLabelsConfig(PseudoLabelConfig):
-    """LaplaceNet's settings but those of the graph."""
+    """LaplaceNet's settings, without those of the graph."""
 
     name: str = "network-labels"
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkLabels(PseudoLabeling):
-    """LaplaceNet's L_ssl with ŷ_i = argmax f(x_i), found anew before each epoch; given labels are kept."""
+    """LaplaceNet's L_ssl with ŷ_i = argmax f(x_i), computed before each epoch; given labels are kept."""
 
     config: NetworkLabelsConfig
 
     several_processes: ClassVar[bool] = True
     summary: ClassVar[str] = "LaplaceNet's training with the network's own argmax as pseudo-labels"
-    source: ClassVar[str] = "the comparison in LaplaceNet's Figure 3; Lee, Pseudo-Label, 2013"
+    source: ClassVar[str] = "The comparison in LaplaceNet's Figure 3; Lee, Pseudo-Label, 2013"
 
     @torch.no_grad()
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:

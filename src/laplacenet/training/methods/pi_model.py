@@ -22,7 +22,7 @@ from laplacenet.training.methods.consistency import (
 class PiModelConfig(ConsistencyConfig):
     """The original divides the labeled loss by the whole batch and multiplies its weight of 100 by the labeled share.
 
-    That is the loss below times the labeled share.
+    Its loss is ours times the labeled share, which Adam's steps do not depend on.
     """
 
     name: str = "pi-model"
@@ -33,9 +33,9 @@ class PiModelConfig(ConsistencyConfig):
 class PiModel(ConsistencyTraining):
     """CE(z_i, y_i) on labeled images + w(t)·1/(C·b) Σ_i ‖z_i − z̃_i‖², z = softmax f(x'), z̃ = softmax f(x'').
 
-    Gradients flow through both. Each view is a pass with batch statistics of its own; as in the original code the
-    second pass alone moves the running statistics, and w is 0 in the first epoch. Our reading: batches have a fixed
-    number of labeled images, where the original draws from all images alike.
+    Gradients flow through both views. Each view is a pass of its own with its own batch statistics; as in the authors'
+    code, only the second pass updates the running statistics, and w is 0 in the first epoch. Our reading: every batch
+    has the same number of labeled images, while the authors draw batches from all images.
     """
 
     config: PiModelConfig

@@ -15,18 +15,16 @@ from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS
 from laplacenet.training.methods.consistency import STRENGTHS
-from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS
+from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS, SOFT_LABELS
 from laplacenet.training.methods.network_labels import NetworkLabels, NetworkLabelsConfig
 from laplacenet.training.methods.weak_strong import soft_cross_entropy
 from laplacenet.training.objective import mix
 from laplacenet.training.views import ViewGroup, groups_of_views
 
-SOFT_LABELS = "soft_labels"
-
 
 @dataclass(frozen=True)
 class PLMixupConfig(NetworkLabelsConfig):
-    """`balance` and `entropy` weigh the regularizers (the paper's λ_A and λ_H).
+    """`balance` and `entropy` weight the regularizers (the paper's λ_A and λ_H).
 
     `strength` is that of all views: weak (flip and crop), or strong as in LaplaceNet.
     """
@@ -51,10 +49,10 @@ class PLMixupConfig(NetworkLabelsConfig):
 class PLMixup(NetworkLabels):
     """λ·CE(p(x̃), ỹ_a) + (1 − λ)·CE(p(x̃), ỹ_b) + λ_A·KL(u ‖ p̄) + λ_H·mean entropy of p(x̃), x̃ = λ·x_a + (1 − λ)·x_b.
 
-    ỹ is the given label, else the network's softmax on the image as it is, p̄ the batch's mean output and u uniform.
-    Our reading: soft labels are made in one pass before each epoch and with running batch statistics; the original
-    gathers them in training mode while the epoch before runs. The supervised start has MixUp and the regularizers too.
-    The code's average of the weights over the last 50 epochs is left out.
+    ỹ is the given label, else the network's softmax on the unaugmented image; p̄ is the batch's mean output, u
+    uniform. The supervised start has MixUp and the regularizers too. Our reading: soft labels are computed in one pass
+    before each epoch with running batch statistics, while the authors collect them in training mode during the
+    previous epoch. The average of the weights over the last 50 epochs in their code is left out.
     """
 
     config: PLMixupConfig

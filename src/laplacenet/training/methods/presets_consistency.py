@@ -2,7 +2,8 @@
 
 `original` is each paper's setting for CIFAR-10 (`presets.py` has what differs on CIFAR-100); an epoch of n images is
 counted in steps of our batches. What the engine does not have is left out: ZCA whitening, dropout, the fall of Adam's
-β1 at the end. A cosine that its authors lay over 210 epochs and leave after 180 goes to its end here. `equal` is the
+β1 at the end. A cosine that its authors lay over 210 epochs and leave after 180 (ICT: 450 and 400) goes to its end
+here. `equal` is the
 protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and
 RandAugment's views for every method.
 """
@@ -43,7 +44,7 @@ ISCEN: Overrides = {
     "train.batch_size": 100,
     "train.labeled_batch_size": 50,
 }
-ISCEN_GRAPH: Overrides = {"graph.k": 50, "graph.mu": 1 / 0.99 - 1, "graph.max_iterations": 20}
+ISCEN_GRAPH: Overrides = {"graph.k": 50, "graph.mu": 1 / 0.99 - 1, "graph.max_iterations": 20, "graph.tol": 1e-6}
 ISCEN_TEACHER: Overrides = {
     "method.consistency": 100.0,
     "method.ema_decay": 0.97,
@@ -71,12 +72,13 @@ PRESETS: dict[str, dict[str, Overrides]] = {
         "equal": EQUAL,
     },
     "vat": {
-        "original": {  # 120 epochs of 400 steps
+        "original": {  # 500 epochs of 400 steps; the radius is that of the runs with shifts and flips
             **WEAK,
             **ADAM,
+            "augment.pad": 2,
             "train.schedule": "late-linear",
             "train.lr": 1e-3,
-            "train.steps": 48_000,
+            "train.steps": 200_000,
             "train.batch_size": 160,
             "train.labeled_batch_size": 32,
             "method.radius": 8.0,
@@ -105,14 +107,15 @@ PRESETS: dict[str, dict[str, Overrides]] = {
         "equal": EQUAL,
     },
     "fast-swa": {
-        "original": {  # 240 epochs of ⌊46 000/97⌋ steps
+        "original": {  # 180 epochs of 920 steps, then 34 cycles of 30: the 1 200 epochs of the authors' script
             **ISCEN,
             **ISCEN_TEACHER,
             "train.lr": 0.1,
-            "train.steps": 113_760,
-            "train.batch_size": 128,
-            "train.labeled_batch_size": 31,
-            "method.ramp_up": 5 / 240,
+            "train.weight_decay": 1e-4,
+            "train.steps": 1_104_000,
+            "method.ramp_up": 5 / 1200,
+            "method.cycle": 30 / 1200,
+            "method.n_cycles": 34,
         },
         "equal": EQUAL,
     },
@@ -133,18 +136,16 @@ PRESETS: dict[str, dict[str, Overrides]] = {
         "equal": EQUAL,
     },
     "dual-student": {
-        # The original divides the labeled loss by the whole batch, here twice the number of labeled images. Ours is
-        # twice its loss with twice its weights of 10 and 100; half its lr of 0.1 and twice its weight decay of 1e-4
-        # give the same steps.
-        "original": {
+        "original": {  # 300 epochs of 920 steps
             **ISCEN,
-            "train.lr": 0.05,
-            "train.weight_decay": 2e-4,
+            "train.lr": 0.1,
+            "train.weight_decay": 1e-4,
             "train.steps": 276_000,
-            "method.consistency": 20.0,
-            "method.stabilization": 200.0,
+            "method.consistency": 10.0,
+            "method.stabilization": 100.0,
             "method.threshold": 0.8,
             "method.ramp_up": 5 / 300,
+            "method.labeled_loss_over": "batch",
         },
         "equal": EQUAL,
     },

@@ -4,6 +4,7 @@ import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -12,11 +13,13 @@ from torch.nn import functional
 from laplacenet.models import Network, still_statistics
 from laplacenet.runtime import stream_seed
 from laplacenet.training.averages import Statistics, StudentAndTeacher
-from laplacenet.training.method import Batch
+from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.alignment import align, move_average
 from laplacenet.training.methods.base import TARGETS
 from laplacenet.training.methods.fixmatch import FixMatchConfig
 from laplacenet.training.methods.weak_strong import WeakStrong, soft_cross_entropy
+
+BANK_COUNTS = "bank_counts"
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,12 @@ class SimMatch(WeakStrong):
 
     The average network sees the weak views: p^w are its aligned guesses, s^w_i ∝ exp(z·z_i/t) its similarities to the
     bank's labeled images i. s ∝ s^w_i·p^w(y_i) and q = α·p^w + (1 − α)·Σ_{i: y_i = c} s^w_i. The student's own
-    similarities on strong views follow s. Our reading: guesses are aligned to the uniform distribution by a moving
-    average (the paper keeps a queue of batch means), and the average network's batch statistics stay as averaged.
+    similarities on strong views follow s. As in the authors' code the first epoch has no instance loss and q = p^w,
+    since the bank begins at random; here that lasts until it holds every labeled image.
+
+    Our reading: guesses are aligned to the uniform distribution by a moving average (the paper keeps a queue of 256
+    batch means); the student's pass has the weak views too, as in USB; the average network normalizes weak views by
+    their own batch, and its running statistics are averages of the student's.
     """
 
     config: SimMatchConfig
@@ -108,6 +115,13 @@ class SimMatch(WeakStrong):
     def learner(self, network: Network) -> nn.Module:
         seed = stream_seed(self.problem.seed, "projection")
         return SimMatchLearner(network, self.problem.labels, self.config.n_projected, seed=seed)
+
+    def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
+        """Whether the bank counts in a step."""
+        n_filling = -(-len(self.problem.labeled) // self.train.labeled_batch_size)
+        n_first = max(n_filling, self.epoch_steps(len(self.problem.unlabeled)))
+        counts = np.arange(first_step, first_step + n_steps) >= n_first
+        return {BANK_COUNTS: counts.astype(np.float32)}
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, SimMatchLearner)
@@ -125,18 +139,20 @@ class SimMatch(WeakStrong):
         supervised = functional.cross_entropy(logits[:n_labeled], batch.tables[TARGETS][:n_labeled])
         if n_labeled == n_weak:
             return supervised
-        target, similar = self.targets(learner, mean_z[n_labeled:])
+        bank_counts = batch.draws[BANK_COUNTS]
+        target, similar = self.targets(learner, mean_z[n_labeled:], bank_counts)
         counts = target.amax(dim=1) >= self.config.threshold
         unlabeled = (soft_cross_entropy(logits[n_weak:], target) * counts).mean()
         bank = learner.bank.clone()  # the vectors of this batch come in after it
         similarities = learner.projection(z[n_weak:]) @ bank.T / self.config.temperature
         instances = soft_cross_entropy(similarities, similar).mean()
         learner.remember(batch.rows[:n_labeled], learner.mean_projection(mean_z[:n_labeled]))
-        return supervised + self.config.unlabeled_weight * unlabeled + self.config.instance_weight * instances
+        instance_weight = self.config.instance_weight * bank_counts
+        return supervised + self.config.unlabeled_weight * unlabeled + instance_weight * instances
 
     @torch.no_grad()
     def targets(
-        self, learner: SimMatchLearner, mean_z: Float[Tensor, "b_u d"]
+        self, learner: SimMatchLearner, mean_z: Float[Tensor, "b_u d"], bank_counts: Float[Tensor, ""]
     ) -> tuple[Float[Tensor, "b_u C"], Float[Tensor, "b_u m"]]:
         """q and s of unlabeled images, by the average network on weak views."""
         guesses = learner.teacher.head(mean_z).softmax(dim=1)
@@ -145,4 +161,4 @@ class SimMatch(WeakStrong):
         similar = (learner.mean_projection(mean_z) @ learner.bank.T / self.config.temperature).softmax(dim=1)
         by_class = similar @ functional.one_hot(learner.bank_labels, self.n_classes).float()
         corrected = functional.normalize(similar * guesses.index_select(1, learner.bank_labels), p=1, dim=1)
-        return self.config.smoothing * guesses + (1 - self.config.smoothing) * by_class, corrected
+        return torch.lerp(guesses, by_class, (1 - self.config.smoothing) * bank_counts), corrected

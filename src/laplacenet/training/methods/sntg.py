@@ -30,7 +30,7 @@ PI, ENSEMBLE = "pi-model", "temporal-ensembling"
 
 @dataclass(frozen=True)
 class SNTGConfig(ConsistencyConfig):
-    """`base` is the method that gives the agreement and the guesses; `neighbor_weight` the paper's λ_2/λ_1."""
+    """`base` is the method that R_C and the guesses come from, `neighbor_weight` the paper's λ_2/λ_1."""
 
     name: str = "sntg"
     base: str = PI
@@ -58,11 +58,11 @@ class AveragedWithEnsemble(StudentAndTeacher):
 class SNTG(ConsistencyTraining):
     """CE + w(t)·(R_C + λ·R_G): R_C is the agreement of the Π-model or of temporal ensembling.
 
-    R_G is the mean over b/2 random pairs of d² where both have the same label, and of max(0, m − d)² elsewhere; the
-    label is the given one, else the argmax of the Π-model's second output or of the ensembled one. d² is the mean
-    squared difference of the features z, as in the original code. The weights' average is judged, with the batch
-    statistics of the network; w is 0 in the first epoch. Our reading: pairs are drawn at random, since our batches
-    begin with the labeled images.
+    R_G is the mean over b/2 pairs of d² where both images have the same label, and of max(0, m − d)² elsewhere. The
+    label is the given one, else the argmax of the Π-model's second output or of the ensembled output. d² is the mean
+    squared difference of the features z, as in the authors' code. An average of the weights is tested, with the
+    network's own batch statistics; w is 0 in the first epoch. Our reading: pairs are drawn at random, since our batches
+    begin with the labeled images; the authors pair the two halves of a shuffled batch.
     """
 
     config: SNTGConfig

@@ -12,7 +12,7 @@ from laplacenet.training.methods.laplacenet import MixUpConfig, MixUpTraining
 
 @dataclass(frozen=True)
 class SupervisedConfig(MixUpConfig):
-    """The views and the MixUp of LaplaceNet."""
+    """Views and MixUp are LaplaceNet's."""
 
     name: str = "supervised"
 
@@ -21,14 +21,14 @@ class SupervisedConfig(MixUpConfig):
 class Supervised(MixUpTraining):
     """L_sup = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i) on labeled images, under MixUp, at every step.
 
-    An epoch is as long as one over the unlabeled images, so that both are judged alike.
+    An epoch is as long as one over the unlabeled images would be, so that all methods are tested equally often.
     """
 
     config: SupervisedConfig
 
     several_processes: ClassVar[bool] = True
     summary: ClassVar[str] = "the labeled images alone; the baseline of every comparison"
-    source: ClassVar[str] = "the supervised rows of LaplaceNet's tables"
+    source: ClassVar[str] = "The supervised rows of LaplaceNet's tables"
 
     def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
         n_steps = min(self.epoch_steps(len(self.problem.unlabeled)), self.steps - first_step)

@@ -78,8 +78,9 @@ class NetworkAndEnsemble(nn.Module):
 class TemporalEnsembling(ConsistencyTraining):
     """CE(z_i, y_i) on labeled images + w(t)·1/(C·b) Σ_i ‖z_i − z̃_i‖², z̃ = Z/(1 − αᵗ), Z ← α·Z + (1 − α)·z.
 
-    One view of each image; Z moves once an epoch, and the first epoch has no z̃. Our reading: t counts the epochs that
-    have shown the image, since an epoch leaves out what does not fill its last batch.
+    One view of each image. Z is updated once an epoch, and the agreement is left out until an image has a target z̃. Our
+    reading: t counts the epochs in which the image was drawn, since an epoch leaves out the images that do not fill its
+    last batch.
     """
 
     config: TemporalEnsemblingConfig

@@ -25,7 +25,10 @@ from laplacenet.training.methods.epoch_labels import EpochLabels
 
 @dataclass(frozen=True)
 class TSSDLConfig(ConsistencyConfig):
-    """`feature_weight` multiplies the min-max feature loss, `margin` is its h; `n_neighbors` decide the confidence."""
+    """`feature_weight` is λ and `margin` is h; confidence comes from the distances to `n_neighbors` features.
+
+    `first_stage` is the share of all steps that train on the given labels alone. No setting is the paper's.
+    """
 
     name: str = "tssdl"
     consistency: float = 1.0
@@ -45,11 +48,15 @@ class TSSDLConfig(ConsistencyConfig):
 class TSSDL(EpochLabels, ConsistencyTraining):
     """1/b Σ_i r_i·CE(f(x_i'), ŷ_i) + λ·L_MMF + w(t)·1/(C·b) Σ_i ‖softmax f(x_i') − softmax f(x_i'')‖².
 
-    r_i = 1 − d_i/max d, d_i the sum of distances to the k nearest features; 1 for given labels. L_MMF is the mean over
-    pairs i < j of r_i·r_j·(‖z_i − z_j‖² where ŷ_i = ŷ_j, else max(0, h − ‖z_i − z_j‖²)).
+    r_i = 1 − d_i/max d, where d_i is the sum of distances to the k nearest features; r_i = 1 for given labels. L_MMF is
+    the mean over pairs i < j of r_i·r_j·(‖z_i − z_j‖² where ŷ_i = ŷ_j, else max(0, h − ‖z_i − z_j‖²)).
 
-    No code is public; this is our reading. The choices are ours: pseudo-labels are the network's argmax before each
-    epoch, after a stage on given labels alone; z has length 1; the pairs are those of a batch; λ, w, and when w rises.
+    There is no public code, and we had the paper's abstract and accounts by others, not its equations. From the paper:
+    labels of unlabeled images are variables of training (transductive learning), a confidence for each of them reduces
+    the effect of outliers, and the Min-Max Feature loss makes features compact within a class and separate between
+    classes. Our reading: the formulas of r and L_MMF, k = 10 and h = 1; pseudo-labels are the network's argmax before
+    each epoch, after a stage on given labels alone; features have length 1 and pairs come from one batch; the agreement
+    of two views as third term; every weight and schedule.
     """
 
     config: TSSDLConfig

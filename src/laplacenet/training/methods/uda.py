@@ -23,7 +23,7 @@ class UDAConfig(WeakStrongConfig):
     """Guesses are sharpened by `temperature` and count where the unsharpened maximum exceeds `threshold`.
 
     `signal_annealing` is the paper's TSA: labeled images leave the loss once their class has a probability above a
-    bound that rises to 1 along a line, `log` or `exp`. The authors' CIFAR script does not use it.
+    bound that rises to 1 as `linear`, `log` or `exp` says. The authors' latest CIFAR-10 script does not use it.
     """
 
     name: str = "uda"

@@ -21,9 +21,10 @@ DIRECTION_SEED = "direction_seed"
 
 @dataclass(frozen=True)
 class VATConfig(ViewConfig):
-    """`radius` is the paper's ε, `probe` its ξ: the length of the step by which a change of output is measured.
+    """`radius` is the paper's ε, `probe` its ξ: the length of the step that measures how the output changes.
 
-    The original's ξ of 1e-6 vanishes in single precision. `adversarial_weight` is the paper's α.
+    The authors' ξ of 1e-6 vanishes in single precision. `adversarial_weight` is the paper's α; `entropy_weight` is β,
+    1 in its version with entropy minimization (VAT + EntMin).
     """
 
     name: str = "vat"
@@ -44,10 +45,11 @@ class VATConfig(ViewConfig):
 class VAT(ViewTraining):
     """CE(f(x), y) on labeled images + α·1/b_u Σ KL(p(u) ‖ p(u + r)) (+ β·1/b_u Σ H(p(u))) on unlabeled ones.
 
-    r = ε·d, where d is the unit direction after one power iteration: d ← ∇_r KL(p(u) ‖ p(u + r)) at r = ξ·d, scaled to
-    length 1, from Gaussian noise. No gradient flows through p(u) in the divergence, nor through d. As in the original
-    code, only the pass over labeled images moves the running batch statistics. d is computed in single precision
-    throughout; bf16 would round the difference away that a step of ξ makes.
+    r = ε·d, where d is the unit direction after one power iteration that starts from Gaussian noise: d ← ∇_r KL(p(u) ‖
+    p(u + r)) at r = ξ·d, scaled to length 1. No gradient flows through p(u) in the divergence, nor through d. As in
+    the authors' code, only the pass over labeled images updates the running batch statistics. d is computed in single
+    precision: in bf16 a step of length ξ would be rounded away. ε is measured in standardized pixels; the authors
+    whiten images by ZCA, where the same length changes a picture differently.
     """
 
     config: VATConfig

@@ -1,0 +1,76 @@
+"""What `laplacenet train` does: from its options to a run, new or resumed, and its result."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from laplacenet.cli.choices import ExperimentOptions, new_experiment
+from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
+from laplacenet.experiments import Task, read_experiment
+from laplacenet.experiments.fitting import fit_method
+from laplacenet.experiments.presets import JUDGED_EVERY
+from laplacenet.runtime import RunFolder, start_group
+from laplacenet.runtime.monitor import reading_ends_at, time_left
+from laplacenet.runtime.timeline import mark, timeline
+from laplacenet.training import Execution
+from laplacenet.training.methods.presets import ORIGINAL
+
+
+@dataclass(frozen=True)
+class TrainOptions(ExperimentOptions):
+    """All options of the command; times are in seconds."""
+
+    out: Path | None
+    overwrite: bool
+    resume: Path | None
+    compile_loss: bool
+    download: bool
+    time_limit: float | None
+    checkpoint_every: float
+    strict: bool
+    judge_every: int | None
+    profile: bool
+
+
+def train_and_report(options: TrainOptions, device: torch.device, *, started_at: float) -> None:
+    """Train to the end or the time limit, and print the result; `started_at` is by `time.monotonic`."""
+    with timeline(is_on=options.profile) as line:
+        ends_at = reading_ends_at(options.time_limit, started_at)
+        execution = Execution(
+            device,
+            compile=options.compile_loss,
+            checkpoint_every_s=options.checkpoint_every,
+            judge_every=options.judge_every or JUDGED_EVERY.get(options.preset or "", 1),
+        )
+        start_group(device)
+        mark("importing")
+        task, folder = (new_run if options.resume is None else resumed_run)(options, ends_at)
+        mark("reading")
+        limit_s = time_left(options.time_limit, started_at)
+        outcome = run_session(task, folder, execution=execution, limit_s=limit_s)
+        say_outcome(outcome, folder, title=task.experiment.name)
+    if options.profile:
+        say_profile(line.spans(), folder)
+
+
+def new_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFolder]:
+    experiment = new_experiment(options)
+    task = read_task(experiment, download=options.download, is_strict=options.strict, ends_at=ends_at)
+    if options.method is not None and options.preset != ORIGINAL:
+        task = fit_method(task, options.settings or [])
+    folder = folder_of_run(
+        options.out,
+        name=f"{experiment.name}-{experiment.seed}",
+        overwrite=options.overwrite,
+        inputs=(options.data, *(options.labels or ())),
+    )
+    keep_skipped(task, folder)
+    return task, folder
+
+
+def resumed_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFolder]:
+    assert options.resume is not None
+    folder = RunFolder.open(options.resume)
+    experiment = read_experiment(folder)
+    return read_task(experiment, data_folder=options.data_dir, download=options.download, ends_at=ends_at), folder
