@@ -22,8 +22,10 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
+from PIL.TiffImagePlugin import TiffImageFile
 
 from laplacenet.data.files import open_regular
+from laplacenet.data.tiff_files import n_strip_scans, require_few_strips
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP")
@@ -32,6 +34,10 @@ LARGEST_PIXELS = 64_000_000
 LARGEST_JPEG_PIXELS = 1_000_000_000
 LARGEST_WEBP_PIXELS = 32_000_000
 """A WebP picture is decoded all at once, into several copies."""
+LARGEST_DEEP_PIXELS = 40_000_000
+"""Of a picture of several channels with 16 bits each."""
+LARGEST_SIDE = 250_000
+"""A row costs memory of its own, however short it is."""
 LARGEST_SCANNED_PIXELS = 1_000_000_000
 """Pixels times scans of a JPEG; cameras and browsers write about ten scans."""
 LARGEST_FILE = 1 << 29
@@ -156,6 +162,7 @@ def _open_image(file: BinaryIO) -> Image.Image:
     """The picture's header read; Pillow's own limit on pixels would refuse a JPEG before it is asked for an eighth."""
     if not file.read(1):
         raise ValueError("the file is empty")
+    require_few_strips(file)
     file.seek(0)
     try:
         return Image.open(file, formats=FORMATS)
@@ -177,6 +184,9 @@ def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: Bi
     is_drafted = n_decoded < n_pixels and n_pixels > LARGEST_PIXELS and _has_one_scan(file)
     largest = LARGEST_JPEG_PIXELS if is_drafted else LARGEST_PIXELS
     largest = LARGEST_WEBP_PIXELS if image.format == "WEBP" else largest
+    largest = LARGEST_DEEP_PIXELS if _is_deep(image) else largest
+    if max(full_size) > LARGEST_SIDE:
+        raise ValueError(f"{full_size[0]}×{full_size[1]} pixels; a side may have at most {LARGEST_SIDE}")
     if n_pixels > largest or n_decoded > LARGEST_PIXELS:
         raise ValueError(
             f"{full_size[0]}×{full_size[1]} pixels, more than the {largest // 1_000_000} million that are decoded;"
@@ -186,10 +196,19 @@ def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: Bi
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes > LARGEST_PLAIN_FILE:
             raise ValueError(f"a plain-text picture of {n_bytes} bytes; at most {LARGEST_PLAIN_FILE} are read")
+    if isinstance(image, TiffImageFile) and n_strip_scans(image, file) * n_pixels > LARGEST_SCANNED_PIXELS:
+        raise ValueError(f"JPEGs of many scans in a TIFF file of {full_size[0]}×{full_size[1]} pixels; save it again")
     if not isinstance(image, JpegImageFile):
         return 1
     image.decodermaxblock = JPEG_BLOCK
     return _require_few_scans(file, full_size)
+
+
+def _is_deep(image: Image.Image) -> bool:
+    """Whether several channels have 16 bits each, as the name of their layout in the file says."""
+    return any(
+        ";16" in str(tile[3]) and not str(tile[3]).startswith(("I;", "('I;")) for tile in getattr(image, "tile", [])[:1]
+    )
 
 
 def _require_few_scans(file: BinaryIO, full_size: tuple[int, int]) -> int:

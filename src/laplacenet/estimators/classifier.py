@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from laplacenet.estimators.inputs import measured_inputs
-from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
+from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered, refuse_masked
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, pseudo_label
@@ -119,6 +119,7 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
 
     def fit(self, X: Any, y: Any) -> "LaplaceNetClassifier":
         """Train on X; y holds the given labels, -1 for none."""
+        refuse_masked(X=X, y=y)
         X, y = validate_data(self, X, y, allow_nd=True)
         classes, numbers = numbered(y)
         labels = torch.from_numpy(numbers)

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from laplacenet.graph.alignment import align_to_prior
-from laplacenet.graph.arrays import Array
+from laplacenet.graph.arrays import Array, as_tensor
 from laplacenet.graph.config import GraphConfig
 from laplacenet.graph.logistic import LogisticModel, fit_logistic, span_basis
 from laplacenet.graph.priors import shrunk_shares
@@ -176,7 +176,7 @@ def label_landscape(
     land: Landscape, labels: Shaped[Array, "..."], *, n_classes: int | None, config: GuidedConfig
 ) -> GuidedLabels:
     """As `guided_labels`; a landscape can be used for any number of labelings."""
-    y = checked_labels(torch.as_tensor(labels, device=land.X.device), len(land.X), n_classes)
+    y = checked_labels(as_tensor(labels, what="labels").to(land.X.device), len(land.X), n_classes)
     # a step of the classifier takes milliseconds; on a busy machine threads that share it took ten times as long
     with threadpool_limits(1, user_api="blas"):
         guide = Guide(land, y, n_classes or int(y.max()) + 1, config)
