@@ -13,7 +13,7 @@ from torch import nn
 
 from laplacenet import api
 from laplacenet.data.walking import find_pictures
-from laplacenet.graph.guided import RowTransform
+from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling import choices
 from laplacenet.labeling.choices import describe
 from laplacenet.labeling.estimate import suspect_labels
