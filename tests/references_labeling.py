@@ -1,6 +1,7 @@
 """Small collections whose truth is known: clusters as embeddings, striped pictures as files."""
 
 import numpy as np
+import pytest
 import torch
 from jaxtyping import Float, Int64
 from numpy import ndarray
@@ -9,6 +10,12 @@ from torch import Tensor
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import Graph
 from laplacenet.labeling.evidence import Evidence, graph_scores, no_evidence, without_fold
+
+
+def make_quick(patch: pytest.MonkeyPatch) -> None:
+    """Fewer patches and a rougher map, for tests of something else."""
+    patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
+    patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
 
 
 def clusters(

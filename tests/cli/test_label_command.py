@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 from references_cli import Shell
-from references_labeling import clusters, drawn_evenly, some_given, striped
+from references_labeling import clusters, drawn_evenly, make_quick, some_given, striped
 
 from laplacenet.labeling.result import load_labeling
 
@@ -27,8 +27,7 @@ CLASSES = ("flat", "slanting", "steep")
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    monkeypatch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-    monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
+    make_quick(monkeypatch)
     return Shell(tmp_path, monkeypatch, capsys)
 
 

@@ -11,6 +11,7 @@ import references_kills as kills
 import references_label_processes as labelings
 import references_processes as shared
 import torch
+from references_labeling import make_quick
 
 import laplacenet
 from laplacenet.labeling.result import load_labeling
@@ -35,8 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_find_the_labels_of_one(
     kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-    monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
+    make_quick(monkeypatch)
     monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
     alone = labelings.labeled(kind, folder, tmp_path / "alone")
     together = laplacenet.LabelingRun(folder / f"{kind}-together")
