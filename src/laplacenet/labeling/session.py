@@ -32,7 +32,14 @@ from laplacenet.labeling.features import (
     read_feature_job,
     write_feature_labels,
 )
-from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, require_same_inputs
+from laplacenet.labeling.job import (
+    Job,
+    begin,
+    input_changes_of,
+    read_job,
+    require_same_inputs,
+    require_same_inputs_in_all,
+)
 from laplacenet.labeling.picture_run import picture_run, require_trainable
 from laplacenet.labeling.pictures import PictureStages, StageProgress
 from laplacenet.labeling.result import load_labeling, save_labeling
@@ -221,6 +228,7 @@ def label_by_features(
     earlier session.
     """
     group = current_group()
+    require_same_inputs_in_all(job)
     has_changed = group.by_first(lambda: folder.has(PROVENANCE) and input_changes_of(job, folder) is not None)
     group.by_first(lambda: begin(job, folder, session.execution))
     choices = (*why, *feature_choices(job, network))
@@ -341,6 +349,7 @@ def train_pictures(
 ) -> SessionEnd:
     """Train and label in stages, until they are done or a signal or the time says stop; `why` a network is trained."""
     watch, group = SignalMonitor(), current_group()
+    require_same_inputs_in_all(job)
     context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
     if is_new:
         group.by_first(lambda: begin(context.job, folder, session.execution))
