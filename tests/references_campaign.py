@@ -234,7 +234,8 @@ def working_in(folder: Path) -> Iterator[Path]:
         yield folder
 
 
-def fresh_copy(folder: Path, into: Path) -> Path:
+def fresh_copy(folder: Path, into: Path, *, without: str = "") -> Path:
+    """`without` names what is not copied."""
     shutil.rmtree(into, ignore_errors=True)
-    shutil.copytree(folder, into, symlinks=True)
+    shutil.copytree(folder, into, symlinks=True, ignore=shutil.ignore_patterns(without))
     return into

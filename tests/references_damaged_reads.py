@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +26,14 @@ from references_campaign import (
 from references_labeling import clusters, drawn_evenly, some_given, striped
 from references_runs import write_bars
 
+from laplacenet.models.features import installed_lite
 from laplacenet.runtime.files import CHECKSUM, checksum
 
+EMBEDDED = (
+    (("label", "striped", "--labels", "given.csv", "--features", "lite0", "--out", "seen"), 0),
+    (("label", "striped", "--labels", "given.csv", "--features", "lite0", "--seed", "1", "--out", "seen-twin"), 0),
+    (("embed", "KEPT", "--out", "gone.npz"), 0),
+)
 TINY = ("--set", "train.steps=4", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4")
 TIMES = ("time ", "run folder", "runs/")  # the last: a run of a comparison that was noted again
 
@@ -36,6 +44,11 @@ COMPARE = ("compare", "digits", "--methods", "supervised,fixmatch", "--labels", 
 COMPARE += ("--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4", "--out", "compared")
 RESUME_PICS, RESUME_CUT = ("label", "--resume", "pics"), ("label", "--resume", "cut")
 N_PICTURES, N_GIVEN = 24, 18
+KEPT = "KEPT"
+"""Stands for pictures that are never copied: a cache knows them by their files."""
+CACHE = "cache"
+RESULTS = Path(__file__).parents[1] / "results"
+SOME_RESULTS = ("figure-2/record.json", "cifar100-4000/*.json", "bench/*.json")
 
 
 @dataclass(frozen=True)
@@ -67,9 +80,19 @@ READERS = (
     Reader(("export", "pics", "--format", "torch-export", "--out", "new.pt2"), ("pics/model.*",)),
     Reader(COMPARE, ("compared/*.json", "compared/finished/*.json"), ("compared/record.json",)),
     Reader(("train", "bars.npz", "--labels", "split.csv", "--out", "new", *TINY), (), ("split.csv",)),
+    Reader(("data", KEPT), ("cache/pictures/*/*.json", "cache/pictures/*/*/*")),
+    Reader(("data", KEPT, "--prepare"), ("cache/pictures/*/*.json", "cache/pictures/*/*/*")),
+    Reader((*COMPARE, "--record", "copy.json"), ("compared/*.json",), ("copy.json",)),
+    Reader(("report", "--results", "results", "--out", "page"), (), ("results/*/*.json",)),
     Reader(RESUME_PICS, ("pics/*.json*", "pics/*.safetensors", "pics/stages/*/*", "pics/stages/*/checkpoint/*")),
     Reader(RESUME_CUT, ("cut/*.json*", "cut/stages/*/*", "cut/stages/*/checkpoint/*")),
 )
+if "lite0" in installed_lite():
+    READERS += (
+        Reader(("embed", KEPT, "--out", "new.npz"), ("cache/features/*/*",)),
+        Reader(("predict", "seen", "striped"), ("seen/model.*",), ("striped/003.png",)),
+        Reader(("label", "--resume", "seen"), ("seen/*.json", "seen/*.safetensors"), ("given.csv",)),
+    )
 
 
 def write_embeddings(path: Path) -> None:
@@ -81,9 +104,10 @@ def write_embeddings(path: Path) -> None:
 
 def write_striped(path: Path) -> None:
     pixels, truth = striped(N_PICTURES, 3, side=16)
-    (path / "striped").mkdir()
-    for row in range(N_PICTURES):
-        Image.fromarray(pixels[row]).save(path / "striped" / f"{row:03d}.png")
+    for name in ("striped", KEPT):
+        (path / name).mkdir()
+        for row in range(N_PICTURES):
+            Image.fromarray(pixels[row]).save(path / name / f"{row:03d}.png")
     (path / "given.csv").write_text("".join(f"{row:03d}.png,kind{truth[row]}\n" for row in range(N_GIVEN)))
 
 
@@ -98,6 +122,7 @@ def make_place(path: Path) -> Path:
     for name, size in (("a/0.png", (9, 9)), ("b/1.jpg", (12, 9))):
         (path / "photos" / name).parent.mkdir(parents=True)
         Image.effect_noise(size, 60).save(path / "photos" / name)
+    write_results(path / "results")
     with working_in(path), quickly():
         for words, code in (
             (("train", "bars.npz", "--labels", "9", "--out", "run", *TINY), 0),
@@ -108,17 +133,30 @@ def make_place(path: Path) -> Path:
             (COMPARE, 0),
             ((*PICTURES, "--out", "pics"), 0),
             ((*PICTURES, "--seed", "1", "--out", "pics-twin"), 0),
+            (("data", KEPT, "--prepare"), 0),
+            *(EMBEDDED if "lite0" in installed_lite() else ()),
         ):
             ended = run_command(*words)
             assert ended.code == code, ended
         out = ("--out", path / "cut", "--checkpoint-every", "0.001s")  # a full path: by it touches are counted
         assert run_until_killed(*PICTURES, *out, below=path / "cut", at=60) == -9
+        shutil.copy(path / "compared" / "record.json", path / "copy.json")
     return path
 
 
+def write_results(folder: Path) -> None:
+    """A few of the records that come with the project."""
+    for pattern in SOME_RESULTS:
+        for record in sorted(RESULTS.glob(pattern))[:2]:
+            (folder / record.relative_to(RESULTS)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(record, folder / record.relative_to(RESULTS))
+
+
 def result(ended: Ended, place: Path) -> list[str]:
-    """What must not change: what is printed, without times, and the labels that were written."""
+    """What must not change: what is printed, without times, and the labels and vectors that were written."""
     said = [line for line in ended.out.splitlines() if not line.startswith(TIMES)]
+    if (place / "new.npz").is_file():
+        said.append(str(np.load(place / "new.npz")["embeddings"].tolist()))
     return [*said, *(path.read_text() for path in sorted(place.glob("*/labels.csv")) if path.is_file())]
 
 
@@ -137,7 +175,7 @@ class Damages:
     def __call__(self, rng: random.Random) -> str:
         reader = rng.choice(READERS)
         if reader.words not in self.good:
-            ended = run_command(*reader.words)
+            ended = self.run(reader)
             assert ended.code == 0, f"{' '.join(reader.words)} undamaged: {ended}"
             self.good[reader.words] = result(ended, self.work)
             self.restore()
@@ -146,9 +184,12 @@ class Damages:
         kind = damage(file, rng, twin=self.twin_of(name))
         said = f"{' '.join(reader.words)} with {name} damaged ({kind})"
         try:
-            return self.judged(run_command(*reader.words), reader, name, said)
+            return self.judged(self.run(reader), reader, name, said)
         finally:
             self.restore()
+
+    def run(self, reader: Reader) -> Ended:
+        return run_command(*(str(self.place / KEPT) if word == KEPT else word for word in reader.words))
 
     def twin_of(self, name: str) -> Path:
         run, _, rest = name.partition("/")
@@ -169,7 +210,7 @@ class Damages:
 
     def restore(self) -> None:
         empty(self.work)
-        fresh_copy(self.place, self.work / "copy")
+        fresh_copy(self.place, self.work / "copy", without=KEPT)
         for entry in (self.work / "copy").iterdir():
             entry.rename(self.work / entry.name)
         (self.work / "copy").rmdir()
@@ -177,8 +218,9 @@ class Damages:
 
 @contextlib.contextmanager
 def quickly() -> Iterator[None]:
-    """Less of what takes long in a labeling of pictures and is not read again."""
+    """Less of what takes long in a labeling of pictures and is not read again; a cache in the folder where it runs."""
     with (
+        mock.patch.dict(os.environ, LAPLACENET_CACHE=CACHE),
         mock.patch("laplacenet.models.patches.N_PATCHES", 2_000),
         mock.patch("laplacenet.labeling.outcome.N_ITERATIONS", 250),
     ):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from references_data import enlarged, flat_jpeg
+from references_picture_bombs import png, scans_in_tiff, strips
 
 from laplacenet.data import ImageSet, Skipped, load_dataset, read_collection, refuse_skipped, write_skipped
 from laplacenet.data.decoding import LARGEST_JPEG_PIXELS, LARGEST_PIXELS, decode
@@ -202,6 +203,44 @@ def test_a_jpeg_of_ten_scans_and_a_preview_of_many_is_decoded(tmp_path: Path) ->
     preview = b"\xff\xe1" + (2 + 600).to_bytes(2, "big") + b"\xff\xda" * 300
     (tmp_path / "b.jpg").write_bytes(plain[:2] + preview + plain[2:])
     assert (decode(tmp_path / "b.jpg", size=8) == 128).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (strips(60_000), "a TIFF file in 60000 strips or tiles; at most 50000 are read"),
+        (scans_in_tiff(4_000, 70), "JPEGs of many scans in a TIFF file of 4000×4000 pixels"),
+        (png(1, 300_000, bits=1, colors=0, row=bytes(2)), "1×300000 pixels; a side may have at most 250000"),
+        (png(8_000, 8_000, bits=16, colors=6, row=b"0"), "8000×8000 pixels, more than the 40 million that are decoded"),
+    ],
+    ids=["strips", "scans", "thin", "deep"],
+)
+def test_what_costs_more_than_its_pixels_is_refused_before_it_is_decoded(
+    tmp_path: Path, content: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bomb.png").write_bytes(content)
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", pytest.fail)
+    monkeypatch.setattr("PIL.TiffImagePlugin.TiffImageFile.load", pytest.fail)
+    with pytest.raises(ValueError, match=said):
+        decode(tmp_path / "bomb.png", size=8)
+
+
+def test_tiff_files_of_few_strips_and_scans_are_read(tmp_path: Path) -> None:
+    (tmp_path / "strips.tif").write_bytes(strips(100))
+    assert decode(tmp_path / "strips.tif", size=8).shape == (8, 8, 3)
+    (tmp_path / "scans.tif").write_bytes(scans_in_tiff(64, 10))
+    assert abs(decode(tmp_path / "scans.tif", size=8).astype(int) - (9, 99, 200)).max() <= 3
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_a_tiff_of_tiles_in_any_order_of_bytes_is_read(tmp_path: Path) -> None:
+    for name, options in (("little", {}), ("big", {"big_tiff": True}), ("jpeg", {"compression": "jpeg"})):
+        path = picture(tmp_path / f"{name}.tif", **options)
+        assert abs(decode(path, size=8).astype(int) - COLOR).max() <= 3
+    for cut in (b"II*\0", b"II*\0\xff\xff\xff\xff" + bytes(8), b"II+\0" + b"\xff" * 12, b"MM\0*" + b"\0\0\0\x08" * 4):
+        (tmp_path / "cut.tif").write_bytes(cut)
+        with pytest.raises((ValueError, OSError)):
+            decode(tmp_path / "cut.tif", size=8)
 
 
 def bombs(folder: Path) -> list[Path]:

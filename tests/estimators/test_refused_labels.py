@@ -24,11 +24,24 @@ Y = np.array([0, 1, 2] + [-1] * 9)
         (Y.astype(np.uint64), "which is -1 in uint64; give labels in a type with a sign"),
         (Y.astype(np.uint8), "y holds 255, which is -1 in uint8"),
         (Y.astype(np.uint32).astype(np.int64), "y holds 4294967295"),
+        (np.ma.masked_array(np.abs(Y), mask=Y < 0), "y is a masked array; give -1 where there is no label"),
+        (np.where(Y < 0, "", np.array(["a", "b", "c"])[Y]), "y holds the text ''; -1 or None stands for no label"),
+        (np.where(Y < 0, "NaN", np.array(["a", "b", "c"])[Y]), "y holds the text 'NaN'; -1 or None"),
+        (np.array([0, 1, "two"] + [None] * 9, dtype=object), "y holds texts and numbers; give the one or the other"),
+        (np.where(Y < 0, np.datetime64("NaT"), np.datetime64("2020-01-01") + Y), "y is an array of datetime64"),
+        (np.array([(label,) for label in Y], dtype=[("label", int)]), "y is an array of .*; give labels as whole"),
     ],
 )
 def test_labels_that_can_only_be_a_mistake_are_refused(estimator: Any, y: np.ndarray, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         estimator.fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [LaplacePropagation(), LaplaceNetClassifier(steps=2, batch_size=4)])
+def test_masked_features_are_refused(estimator: Any) -> None:
+    with pytest.raises(ValueError, match="X is a masked array; fill in what is masked"):
+        estimator.fit(np.ma.masked_array(X, mask=X > 1), Y)
+    assert len(estimator.fit(np.ma.masked_array(X), np.ma.masked_array(Y)).classes_) == 3
 
 
 @pytest.mark.parametrize("names", [[0, 1, 2], ["a", "b", "c"]])

@@ -297,3 +297,16 @@ def test_settings_out_of_range_are_refused(fields):
 def test_gamma_follows_from_mu():
     assert GraphConfig().gamma == pytest.approx(1 / 1.01)
     assert GraphConfig(mu=1.0).gamma == 0.5
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "n_classes", "said"),
+    [
+        (np.ones((3, 2)), np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), None, "labels are a masked array"),
+        (np.ma.masked_array(np.ones((3, 2)), mask=[[1, 0]] * 3), np.array([0, 1, -1]), None, "features are a masked"),
+        (np.ones((3, 2)), np.array([0, 1, -1]), 10**9, "n_classes = 1000000000; give an integer"),
+    ],
+)
+def test_masks_and_classes_without_end_are_refused(features, labels, n_classes, said):
+    with pytest.raises(InputError, match=said):
+        pseudo_label(features, labels, GraphConfig(k=1), n_classes=n_classes)

@@ -1,4 +1,4 @@
-"""The whole of LaplaceNet as an estimator: arrays and a few labels in, a trained network and a label for each out."""
+"""LaplaceNet as an estimator: arrays and a few labels in, a trained network and a label for each out."""
 
 import copy
 from typing import Any
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from laplacenet.estimators.inputs import measured_inputs
-from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
+from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered, refuse_masked
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, pseudo_label
@@ -22,7 +22,7 @@ from laplacenet.training import Execution, LaplaceNet, LaplaceNetConfig, Problem
 
 
 class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """A network trained on a few labels and on what a graph over its own embeddings makes of them.
+    """A network trained on a few labels and on pseudo-labels from a graph over its own embeddings.
 
     Before each epoch a graph over the network's embeddings spreads the given labels to every input; the network then
     trains on these labels with several strong augmentations of each picture. Vectors have no augmentations.
@@ -119,6 +119,7 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
 
     def fit(self, X: Any, y: Any) -> "LaplaceNetClassifier":
         """Train on X; y holds the given labels, -1 for none."""
+        refuse_masked(X=X, y=y)
         X, y = validate_data(self, X, y, allow_nd=True)
         classes, numbers = numbered(y)
         labels = torch.from_numpy(numbers)

@@ -10,6 +10,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from laplacenet.data import UNKNOWN
+from laplacenet.data.classes import known_label
+
+KINDS = "biufcOUS"
+"""Of arrays that can hold labels; of these scikit-learn refuses some itself."""
 
 
 def is_hidden(y: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
@@ -20,12 +24,23 @@ def is_hidden(y: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
     return hidden
 
 
+def refuse_masked(**arrays: Any) -> None:
+    """Refuse arrays whose mask scikit-learn would drop, so that what lies under it would count."""
+    for name, array in arrays.items():
+        if np.ma.is_masked(array):
+            remedy = "give -1 where there is no label" if name == "y" else "fill in what is masked"
+            raise ValueError(f"{name} is a masked array; {remedy}")
+
+
 def numbered(y: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " C"], Int64[np.ndarray, " n"]]:
     """The classes in order, and for each label its class's number, −1 where hidden."""
+    if y.dtype.kind not in KINDS:
+        raise ValueError(f"y is an array of {y.dtype}; give labels as whole numbers or texts, -1 for none")
     is_given = ~is_hidden(y)
     if not is_given.any():
         raise ValueError("no labels: every label is -1; give at least one")
     given = as_numbers(y[is_given])
+    require_one_kind(given)
     check_classification_targets(given)
     require_labels(given)
     numbers = np.full(len(y), UNKNOWN, dtype=np.int64)
@@ -37,6 +52,15 @@ def as_numbers(given: Shaped[np.ndarray, " m"]) -> Shaped[np.ndarray, " m"]:
     """Whole numbers among which None stood are an array of objects; they are numbers without it."""
     are_numbers = given.dtype.kind == "O" and all(isinstance(label, int | np.integer) for label in given)
     return np.array(given.tolist()) if are_numbers else given
+
+
+def require_one_kind(given: Shaped[np.ndarray, " m"]) -> None:
+    """Refuse texts beside numbers, and texts that only say that there is no label."""
+    texts = {label for label in given.tolist() if isinstance(label, str)} if given.dtype.kind in "OU" else set()
+    if unknown := sorted(text for text in texts if known_label(text) is None):
+        raise ValueError(f"y holds the text {unknown[0]!r}; -1 or None stands for no label")
+    if texts and given.dtype.kind == "O" and not all(isinstance(label, str) for label in given):
+        raise ValueError("y holds texts and numbers; give the one or the other, and -1 or None for no label")
 
 
 def require_labels(given: Shaped[np.ndarray, " m"]) -> None:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered
+from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered, refuse_masked
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, PseudoLabels, pseudo_label
@@ -132,6 +132,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
 
     def fit(self, X: Any, y: Any) -> "LaplacePropagation":
         """Label every point of X; y holds the given labels, -1 for none."""
+        refuse_masked(X=X, y=y)
         X, y = validate_data(self, X, y, dtype=FLOATING)
         classes, numbers = numbered(y)
         with value_errors():

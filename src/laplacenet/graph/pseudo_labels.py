@@ -1,6 +1,7 @@
 """Lines 8 to 12 of Algorithm 2: features and a few labels become a pseudo-label for every point."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int, Num, Shaped
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from laplacenet.graph.affinity import affinity, normalize
 from laplacenet.graph.alignment import align_to_prior
-from laplacenet.graph.arrays import Array, as_floating
+from laplacenet.graph.arrays import Array, as_floating, as_tensor
 from laplacenet.graph.config import GraphConfig
 from laplacenet.graph.reach import reach_every_point
 from laplacenet.graph.search import Neighbors, half_ivf_neighbors, ivf_neighbors, nearest_neighbors
@@ -23,7 +24,7 @@ EXACT_UP_TO = {"cpu": 100_000, "cuda": 2_000_000}
 
 @dataclass(frozen=True)
 class PseudoLabels:
-    """What the graph says of every point.
+    """The graph's labels for every point.
 
     `scores` are after alignment and sum to 1 in each row; `labels` are their largest entries, but a given label is
     kept. A point that no label reaches is `unreachable`: its scores are the prior. `recall` is the share of true
@@ -53,7 +54,7 @@ def pseudo_label(
     part of the classes, and has the labels of all: those of a single process.
     """
     X = unit_rows(checked_features(features))
-    y = checked_labels(torch.as_tensor(labels, device=X.device), len(X), n_classes)
+    y = checked_labels(as_tensor(labels, what="labels").to(X.device), len(X), n_classes)
     return spread(connect(X, config, group), y, config, n_classes=n_classes or int(y.max()) + 1, group=group)
 
 
@@ -67,7 +68,7 @@ class Graph:
 
 @torch.no_grad()
 def connect(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) -> Graph:
-    """The graph over rows of length 1: dear, and the same whichever labels are given."""
+    """The graph over unit vectors: expensive to build, and the same for any labels."""
     neighbors = search_neighbors(X, config, group)
     mark("neighbors")
     W_normalized = normalize(affinity(neighbors))
@@ -79,7 +80,7 @@ def connect(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) 
 def spread(
     graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes: int, group: Group = ALONE
 ) -> PseudoLabels:
-    """What the graph makes of these labels, −1 where hidden."""
+    """Propagate these labels (−1 = hidden) over the graph."""
     W_normalized = graph.W_normalized
     Y = one_hot(y, n_classes).to(W_normalized.dtype)
     prior = class_prior(Y, config.prior)
@@ -112,8 +113,8 @@ def search_neighbors(X: Float[Tensor, "n d"], config: GraphConfig, group: Group 
 
 def checked_features(features: Num[Array, "n d"]) -> Float[Tensor, "n d"]:
     """The features as floating-point numbers, all of them finite."""
-    X = as_floating(features)
-    if not X.numel():
+    X = as_floating(features, what="features")
+    if X.ndim != 2 or not X.numel():
         raise InputError(f"features of shape {tuple(X.shape)}; give at least one point with at least one feature")
     if not X.isfinite().all():
         raise InputError("features hold NaN or infinite values; give finite numbers")
@@ -124,10 +125,15 @@ WRAPPED = {torch.uint8: 2**8 - 1, torch.uint16: 2**16 - 1, torch.uint32: 2**32 -
 """What −1 becomes in a type without a sign; in 64 bits it becomes −1 again."""
 
 
+MOST_CLASSES = 1_000_000
+
+
 def checked_labels(labels: Tensor, n: int, n_classes: int | None) -> Int[Tensor, " n"]:
     """The labels as int64: −1 or a class, at least one of them given."""
     if labels.shape != (n,) or labels.is_floating_point() or labels.is_complex():
         raise InputError(f"labels of shape {tuple(labels.shape)} and {labels.dtype}; give {n} integers, −1 for hidden")
+    if n_classes is not None and (not isinstance(n_classes, Integral) or not 1 <= n_classes <= MOST_CLASSES):
+        raise InputError(f"n_classes = {n_classes!r}; give an integer from 1 to {MOST_CLASSES}")
     y = labels.long()
     if labels.dtype in WRAPPED and bool((y == WRAPPED[labels.dtype]).any()):
         raise InputError(f"a label of {WRAPPED[labels.dtype]} is −1 in {labels.dtype}; give a type with a sign")
