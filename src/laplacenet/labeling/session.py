@@ -192,7 +192,7 @@ def locked_run(folder: RunFolder) -> Iterator[None]:
 
     def how() -> str:
         if not folder.has(EXPERIMENT):
-            return "the labeling has not begun"
+            return "the labeling has not begun; go on with: the same command"
         return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
 
     with entered_by_first(folder.locked()), advising(how):
