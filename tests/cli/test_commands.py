@@ -219,7 +219,7 @@ def test_the_preset_fast_is_judged_after_every_tenth_epoch_unless_told_otherwise
         seen.append(execution.judge_every)
         raise InputError("far enough")
 
-    monkeypatch.setattr("laplacenet.cli.session.run_session", run)
+    monkeypatch.setattr("laplacenet.cli.training.run_session", run)
     said = shell("train", "bars.npz", "--labels", "9", "--out", "run", "--model", "small-cnn", *options.split())
     assert "far enough" in said.err
     assert seen == [every]

@@ -13,7 +13,7 @@ from laplacenet.data.picture_index import PictureFinder, PictureIndex
 
 FOLDERS = ("", "a/", "b/", "a/b/", "lists/", "lists/a/", "x/", "é/")
 FILES = ("1.jpg", "2.png", "1.jpg.png", "1.PNG", "e\u0301.gif", " 3.jpg", "4.jpg ", "b\\1.jpg", "notes")
-FRONTS = (
+PREFIXES = (
     "",
     "./",
     "../photos/",
@@ -29,8 +29,8 @@ FRONTS = (
 )
 PATHS = st.builds("".join, st.tuples(st.sampled_from(FOLDERS), st.sampled_from(FILES)))
 WRITTEN = st.builds(
-    lambda front, path, change: front + change(path),
-    st.sampled_from(FRONTS),
+    lambda prefix, path, change: prefix + change(path),
+    st.sampled_from(PREFIXES),
     st.one_of(PATHS, st.sampled_from(FILES), st.just("1")),
     st.sampled_from([str, lambda path: path.replace("/", "\\"), lambda path: path + " ", lambda path: path[:-4]]),
 )
@@ -44,15 +44,15 @@ def test_a_list_of_names_means_what_each_name_means(paths: list[str], skipped: l
     singly = [PictureFinder(index, root=Path("/photos"), label_folder=Path(folder)).find(name)[0] for name in names]
     finder = PictureFinder(index, root=Path("/photos"), label_folder=Path(folder))
     finder.find_all(names)  # what it has learned from them
-    meant = finder.find_all(names)
-    assert meant.rows == [rows[0] if len(rows) == 1 else None for rows in singly]
-    assert {name: rows for name, rows in zip(names, singly, strict=True) if len(rows) != 1} == meant.unclear
+    lookup = finder.find_all(names)
+    assert lookup.rows == [rows[0] if len(rows) == 1 else None for rows in singly]
+    assert {name: rows for name, rows in zip(names, singly, strict=True) if len(rows) != 1} == lookup.unresolved
 
 
 def test_a_long_list_is_looked_up_like_a_short_one(tmp_path: Path) -> None:
     names = [f"class{i % 3}/{i}.jpg" for i in range(9000)]
-    for front in ("", "/mnt/x/", f"{tmp_path}/", "x\\"):
-        written = [front + (name.replace("/", "\\") if "\\" in front else name) for name in names]
+    for prefix in ("", "/mnt/x/", f"{tmp_path}/", "x\\"):
+        written = [prefix + (name.replace("/", "\\") if "\\" in prefix else name) for name in names]
         (tmp_path / "l.csv").write_text(
             "".join(f"{name},class{i % 3}\n" for i, name in enumerate([*written, *written[:9]]))
         )

@@ -15,7 +15,7 @@ PRIORS = ("shrunk", "labeled", "equal")
 
 
 def label_files(labels: object) -> tuple[Path, ...]:
-    """One label file, several or none, each of which is there."""
+    """One label file, several or none; each must exist."""
     named = [labels] if isinstance(labels, str | Path) else () if labels is None else labels
     if not isinstance(named, list | tuple) or not all(isinstance(file, str | Path) for file in named):
         raise InputError("labels: give a label file, or a list of them; save labels of arrays with numpy.save")
@@ -28,7 +28,7 @@ def label_files(labels: object) -> tuple[Path, ...]:
 def require_inputs(
     pictures: PathLike | None, labels: list[Path], test: Path | None
 ) -> tuple[Path, list[Path], Path | None]:
-    """Refuse what is not there before anything is imported that takes time."""
+    """Refuse missing inputs before the slow imports."""
     if pictures is None:
         raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
     path = Path(pictures).expanduser()
@@ -49,7 +49,7 @@ def require_exists(path: Path, *, what: str) -> None:
 
 
 def require_free(out: PathLike | None, inputs: Sequence[Path | None], *, overwrite: bool) -> None:
-    """Refuse a folder that holds a run or an input; `RunFolder.create` looks again, more closely."""
+    """Refuse a folder that holds a run or an input; `RunFolder.create` checks again, more thoroughly."""
     if out is None:
         return
     require_apart(Path(out), inputs)
@@ -67,7 +67,7 @@ def require_numbers(**numbers: object) -> None:
 
 
 def require_prior(prior: str | Sequence[float]) -> None:
-    """Words and numbers; how many numbers there must be is known when the classes are."""
+    """Check words and numbers; how many numbers are needed is known only with the classes."""
     if isinstance(prior, str) and prior in PRIORS:
         return
     numbers = prior.split(",") if isinstance(prior, str) else prior
@@ -87,7 +87,7 @@ def require_kind(folder: RunFolder) -> None:
 
 
 def require_labeling(path: PathLike) -> Path:
-    """The folder of a run of `label`; a run of another kind is refused with the commands that know it."""
+    """The folder of a run of `label`; for other runs the error names the commands to use."""
     if (Path(path) / "labeling.json").exists():
         return Path(path)
     if not (Path(path) / EXPERIMENT).is_file():

@@ -65,14 +65,14 @@ def label(
     `pictures` is a folder, or an .npz or .npy file of images or embeddings. `labels` are one or several label files;
     without, sub-folders are the classes. `merge_classes` makes one class of names that differ only in case, spaces or
     accents. `time_limit` ("15m", or seconds) is for everything, by default four minutes where a network is trained;
-    `steps` are the training steps of the first network and override it. `settings` are texts such as
-    "graph.k=20". `features` says which network embeds the pictures of a folder: a pretrained one ("lite0", "lite1",
-    "lite2", "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on
-    them alone, or "auto", which says what it chose and why; options that only training has mean "scratch" then.
-    `resume` goes on with a run folder, with `time_limit` alone; without one the run's own applies. The run of a review
-    is labeled by its answers, which further `labels` join.
+    `steps` are the training steps of the first network and override it. `settings` are texts such as "graph.k=20".
+    `features` says which network embeds the pictures of a folder: a pretrained one ("lite0", "lite1", "lite2",
+    "timm:NAME", "FILE.onnx", with other weights from the file `weights`), "scratch" for one that is trained on them
+    alone, or "auto", which says what it chose and why; options that only training has mean "scratch" then. `resume`
+    continues the run in this folder; of the other arguments only `time_limit` may be given, by default that of the run.
+    A review is labeled by its answers and further `labels`.
 
-    `progress` makes an object that hears how it goes on. Ctrl-C stops training at the next step, saves, and raises
+    `progress` makes an object that is told of the progress. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
     options, started_at = LabelOptions(**locals()), monotonic()  # before torch is imported, which takes seconds
@@ -208,7 +208,7 @@ def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
 
 
 def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: "Progress") -> LabelingRun:
-    """Label the pictures of a review by its answers; label files join them."""
+    """Label the pictures of a review by its answers and by label files."""
     from laplacenet.review.opening import Source
     from laplacenet.review.serve import write_again
     from laplacenet.runtime import current_group
@@ -223,7 +223,7 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
 
 
 def finish(end: "SessionEnd") -> LabelingRun:
-    """The run as it is now, with its page."""
+    """The run in its present state, with its report."""
     from laplacenet.runtime import current_group
 
     run = LabelingRun(end.folder.path, stages=end.stages, is_out_of_time=end.is_out_of_time)
@@ -240,7 +240,7 @@ def sessions() -> ModuleType:
 
 
 def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path | None], overwrite: bool) -> RunFolder:
-    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; never one that holds an input."""
+    """The given folder, or the first free one of runs/NAME, runs/NAME-2, …; never one that holds an input."""
     if out is not None:
         require_apart(Path(out), inputs)
         return RunFolder.create(Path(out), overwrite=overwrite)
@@ -261,7 +261,7 @@ def setting_texts(model: str | None, *, flip: bool, batch_size: int | None) -> l
 
 
 def located(path: Path) -> str:
-    """In full, so that the run folder finds its data from anywhere."""
+    """The absolute path, so that the run folder finds its data from anywhere."""
     return str(path.expanduser().resolve())
 
 
@@ -278,7 +278,7 @@ def refuse_beside_resume(options: LabelOptions, *allowed: str) -> None:
 
 
 def is_set(value: object, default: object) -> bool:
-    """Whether an argument says something else than its default."""
+    """Whether an argument differs from its default."""
     if isinstance(value, list | tuple):
         return len(value) > 0
     return type(value) is not type(default) or value != default

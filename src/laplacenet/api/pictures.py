@@ -83,7 +83,7 @@ def review(
 
 
 def embedder_of(source: "Source", features: str | None, weights: PathLike | None, device: str) -> "PretrainedEmbedder":
-    """The pretrained network asked for, or that of the run."""
+    """The given pretrained network, or that of the run."""
     from laplacenet.review.opening import features_of
     from laplacenet.review.pretrained import PretrainedEmbedder
     from laplacenet.runtime import choose_device

@@ -77,7 +77,7 @@ class LabelingRun:
 
     @property
     def labels(self) -> list[str]:
-        """The class of each row, given or found."""
+        """The class of each row, given or new."""
         names = self.data.summary.class_names
         return [names[label] for label in self.data.labels.tolist()]
 
@@ -106,7 +106,7 @@ class LabelingRun:
         return self.data.summary.estimate
 
     def next(self, n: int = 50) -> list[Suggestion]:
-        """The rows whose labels would help most, best first; fewer are the beginning of more."""
+        """The rows whose labels would help most, best first; a shorter list is the beginning of a longer one."""
         from laplacenet.labeling.acquisition import next_entries
 
         return self._suggestions(next_entries(self.data, n))
@@ -155,14 +155,14 @@ class LabelingRun:
         return [one for one in found if not isinstance(one, Skipped)]
 
     def evaluate(self, truth: PathLike) -> "Evaluation":
-        """The accuracy of the labels that were found, against a file of true labels."""
+        """The accuracy of the new labels, measured by a file of true labels."""
         require_exists(Path(truth), what="truth")
         from laplacenet.labeling.estimate import evaluate_labeling
 
         return evaluate_labeling(self.path, self.data, Path(truth))
 
     def report(self) -> Path:
-        """Write `report.html` into the run folder; gives its path."""
+        """Write `report.html` into the run folder; returns its path."""
         from laplacenet.reports.labeling_page import write_labeling_page
 
         return write_labeling_page(self.path)

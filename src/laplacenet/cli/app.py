@@ -1,9 +1,9 @@
-"""The commands under one name, and what is said and returned when one of them fails.
+"""The commands, and the messages and exit codes when one of them fails.
 
 Exit codes: 0 done; 1 the run or the machine failed (its numbers are no longer finite, the disk is full); 2 invalid
-input; 3 the time limit was reached before the goal, and the run can be resumed; 130 and 143 interrupted. Whichever it
-is, one line says so, and how to go on where that is possible. Torch takes a second to import, so commands import what
-they need when they are called: `--help` and a wrong path are answered at once.
+input; 3 the time limit was reached before the goal, and the run can be resumed; 130 and 143 interrupted. In each case
+one line says why and, if possible, how to go on. Torch takes a second to import, so commands import what they need when
+they are called: `--help` and a wrong path are answered at once.
 """
 
 import contextlib
@@ -124,7 +124,7 @@ def options(
 
 
 def main() -> NoReturn:
-    """Run the command that was asked for and end the process with its exit code."""
+    """Run the command and end the process with its exit code."""
     # Torch's threads spin while they wait for one another: on a machine that others use too, a step of a small
     # network then takes sixteen times as long. Threads that sleep at once halve the speed of an idle machine; these
     # spin for microseconds, then sleep. Read when torch is imported, which is later.

@@ -1,4 +1,4 @@
-"""`laplacenet bench`: how fast everything is on this machine, beside what it is up against."""
+"""`laplacenet bench`: the speed of everything on this machine, beside alternatives."""
 
 from pathlib import Path
 from typing import Annotated

@@ -45,14 +45,14 @@ Tune = Annotated[
     ),
 ]
 Rates = Annotated[str | None, typer.Option(metavar="A,B,…", help="The learning rates to choose among.")]
-HeldOut = Annotated[int | None, typer.Option(help="How many of the labels to hold out and judge the rates by.")]
+HeldOut = Annotated[int | None, typer.Option(help="How many of the labels to hold out for choosing the rates.")]
 Finalists = Annotated[int | None, typer.Option(help="Only this many of the best methods get further seeds.")]
 Limit = Annotated[
     float | None,
     typer.Option(
         parser=duration_of("--limit"),
         metavar="TIME",
-        help="Stop after this time in all; the same command goes on later.",
+        help="Stop after this time in all; the same command continues later.",
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The folder of the comparison.  [default: runs/compare-DATA]")]
@@ -86,7 +86,7 @@ def compare(
     """Compare methods on the same data, labels and network, for equal minutes or equal steps.
 
     With --for the step time of each method is measured first, and each gets as many steps as fit: start-up and label
-    passes count, tests do not. An interrupted comparison goes on if the same command is given again. Ends with exit
+    passes count, tests do not. Give the same command again to continue an interrupted comparison. Ends with exit
     code 3 if --limit ran out first.
 
     \b

@@ -1,4 +1,4 @@
-"""What `laplacenet compare` does: from its options to a comparison, and one run after another in the time there is."""
+"""What `laplacenet compare` does: from its options to a comparison, and its runs within the time limit."""
 
 import contextlib
 import sys

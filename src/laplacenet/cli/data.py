@@ -30,9 +30,8 @@ def data(
     """Describe a data set: counts, size, channel statistics, classes, files that could not be read.
 
     With `--prepare`, the pictures of a folder are decoded into a file in the folder LAPLACENET_CACHE, or else in the
-    user's cache folder. `train`, `label` and `embed` find it by themselves, as long as no picture changes, and read
-    from it what they need: there may be more pictures than memory holds. An interrupted command goes on where it
-    stopped.
+    user's cache folder. `train`, `label` and `embed` use it automatically, as long as no picture changes; there may be
+    more pictures than fit into memory. An interrupted command continues where it stopped.
 
     \b
     Examples:
@@ -59,7 +58,7 @@ def prepare_pictures(name: str, *, size: int | None) -> None:
 
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise InputError(f"--prepare: {name} is no folder; only a folder of pictures can be prepared")
+        raise InputError(f"--prepare: {name} is not a folder; only a folder of pictures can be prepared")
     with counter(f"preparing {folder.name}") as tally:
         n, side = prepare_folder(folder, size=size, monitor=tally)
     typer.echo(f"prepared {n} pictures of {side}×{side}")

@@ -1,4 +1,4 @@
-"""`laplacenet demo`: what a few labels and a graph are worth, on this machine, in minutes."""
+"""`laplacenet demo`: LaplaceNet on digits, beside the labels alone, in minutes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +26,7 @@ def demo(
 ) -> None:
     """Train on 1 297 handwritten digits of which 40 are labeled: LaplaceNet, and for comparison the 40 labels alone.
 
-    Nothing is downloaded. What is finished already is not run again, and what was interrupted goes on.
+    Nothing is downloaded. Finished runs are kept, and interrupted ones are resumed.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def demo(
 
 
 def run_to_end(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":
-    """The outcome of the experiment in this folder, run as far as it has not been."""
+    """The outcome of the experiment in this folder, which is started or resumed if needed."""
     from laplacenet.cli.session import draw_curves, run_session
     from laplacenet.experiments import prepare, read_outcome
     from laplacenet.experiments.run_records import FINAL

@@ -21,16 +21,16 @@ def embed(
         str, typer.Option(help="The pretrained network: lite0, lite1, lite2, timm:NAME or FILE.onnx.")
     ] = "lite0",
     weights: Annotated[Path | None, typer.Option(help="A file of weights in place of the network's own.")] = None,
-    cache: Annotated[bool, typer.Option(help="Keep vectors for the next time, and use those that are kept.")] = True,
+    cache: Annotated[bool, typer.Option(help="Use the cache of vectors, and add new ones to it.")] = True,
     overwrite: OverwriteFile = False,
     device: Device = "auto",
 ) -> None:
     """Turn pictures into vectors with a pretrained network: arrays `embeddings` and `paths` in one .npz file.
 
-    `laplacenet label` and scikit-learn read it. Where sub-folders name classes, `labels` and `class_names` are there
-    too. A picture is embedded once: its vector is kept in the folder LAPLACENET_CACHE, or else in the user's cache
-    folder, until the file changes. An interrupted command goes on where it stopped. Under torchrun each process embeds
-    a part of the pictures, and the first one writes the file.
+    `laplacenet label` and scikit-learn read it. If sub-folders name classes, it also holds `labels` and `class_names`.
+    A picture is embedded once: its vector is kept in the folder LAPLACENET_CACHE, or else in the user's cache folder,
+    until the file changes. An interrupted command continues where it stopped. Under torchrun each process embeds a part
+    of the pictures, and the first one writes the file.
 
     \b
     Examples:

@@ -113,7 +113,7 @@ def training_lines(run: Path, data_dir: Path | None, device: str) -> list[str]:
 
 
 def counted(prepare: "Callable[[Tensor], Tensor]", monitor: "Monitor") -> "Callable[[Tensor], Tensor]":
-    """The same, and the monitor hears of every input: on a CPU a large network takes its time."""
+    """The same function, which also counts the inputs: a large network takes long on a CPU."""
 
     def prepare_and_count(inputs: "Tensor") -> "Tensor":
         monitor.advance(len(inputs))

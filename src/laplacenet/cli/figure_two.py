@@ -38,7 +38,7 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
 
 
 def recorded_seeds(results: Path) -> set[int]:
-    """Of a valid record; one that cannot be read counts for nothing, which is said."""
+    """The seeds of a valid record; one that cannot be read is ignored with a warning."""
     record: MoonsRecord | None = None
     try:
         record = read_moons(results)

@@ -44,7 +44,7 @@ Time = Annotated[
         "--for",
         metavar="TIME",
         parser=duration_of("--for"),
-        help="Time limit, such as 90s, 4m or 2h. Time that pretrained features leave goes into training."
+        help="Time limit, such as 90s, 4m or 2h. Time left after embedding is used for training."
         "  [default: 4m where a network is trained; with --resume that of the run]",
     ),
 ]
@@ -59,14 +59,17 @@ Features = Annotated[
         help="Which network embeds the pictures of a folder: a pretrained one, or one trained on them alone (scratch).",
     ),
 ]
-Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features, in place of its own.")]
+Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features, in place of the published ones.")]
 MergeClasses = Annotated[
     bool,
-    typer.Option("--merge-classes", help="Make one class of names that differ only in case, spaces or accents."),
+    typer.Option("--merge-classes", help="Merge classes whose names differ only in case, spaces or accents."),
 ]
 Size = Annotated[int | None, typer.Option(help="Resize the pictures of a folder to this many pixels a side.")]
 Flip = Annotated[
-    bool, typer.Option("--flip/--no-flip", help="Mirror pictures or not: a mirror image may be another class.")
+    bool,
+    typer.Option(
+        "--flip/--no-flip", help="Mirror pictures at random; turn it off if a mirror image may be another class."
+    ),
 ]
 Steps = Annotated[
     int | None, typer.Option(help="Training steps of the first network.  [default: as many as fit into the time]")
@@ -75,11 +78,11 @@ BatchSize = Annotated[int | None, typer.Option("--batch", help="Pictures per tra
 Prior = Annotated[
     str | None,
     typer.Option(
-        metavar="shrunk|labeled|equal|A,B,…", help="How frequent the classes are expected to be.  [default: shrunk]"
+        metavar="shrunk|labeled|equal|A,B,…", help="The expected frequencies of the classes.  [default: shrunk]"
     ),
 ]
 Suspects = Annotated[
-    bool, typer.Option("--suspects/--no-suspects", help="Look for wrong labels among those given with pictures.")
+    bool, typer.Option("--suspects/--no-suspects", help="Check the given labels of pictures for mistakes.")
 ]
 Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse files that cannot be read.")]
@@ -112,9 +115,9 @@ def label(
 ) -> None:
     """Label every picture of a folder, or every embedding of a file, from the few labels that are known.
 
-    Writes labels.csv with a confidence for each label, an estimate of their accuracy, a page to look at (report.html)
+    Writes labels.csv with a confidence for each label, an estimate of their accuracy, a report (report.html)
     and a model for new pictures. Pictures outside any sub-folder, and rows with label -1, are unlabeled. Exit code 3:
-    the time was up before the labeling was complete; --resume goes on.
+    the time limit was reached before the labeling was complete; go on with --resume.
 
     \b
     Examples:
@@ -165,7 +168,7 @@ def terminal_progress() -> "TerminalProgress":
 
 
 def end(run: "LabelingRun", *, exit_code: int = 0) -> None:
-    """Say what came of it, or how to go on, and end with the exit code."""
+    """Print the result, or how to go on, and end with the exit code."""
     from laplacenet.runtime import TimeLimitError
     from laplacenet.runtime.launch import program
 

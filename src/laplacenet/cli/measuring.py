@@ -1,4 +1,4 @@
-"""The benchmark as people see it: what is being measured, then the table."""
+"""The output of the benchmark: what is being measured, then the table."""
 
 import dataclasses
 import time

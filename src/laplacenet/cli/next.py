@@ -1,4 +1,4 @@
-"""`laplacenet next`: what is most worth labeling by hand."""
+"""`laplacenet next`: which pictures to label by hand next."""
 
 import json
 from pathlib import Path
@@ -67,7 +67,7 @@ def next(
 
 
 def studio_tasks(labeling: "Labeling", rows: list[tuple[int, int, str]], url_prefix: str | None) -> str:
-    """The tasks as JSON; what Label Studio must be told beside them goes to stderr."""
+    """The tasks as JSON; the labeling interface for Label Studio goes to stderr."""
     from laplacenet.labeling.label_studio import LOCAL_FILES, labeling_config, tasks
 
     found = tasks(labeling, rows, prefix=LOCAL_FILES if url_prefix is None else url_prefix)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is checked of them before torch is imported."""
+"""Options that several commands share, and checks that do not need torch."""
 
 import inspect
 import json
@@ -14,7 +14,7 @@ from typer.models import ArgumentInfo
 Options = TypeVar("Options")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
-# These names are known before torch is; the tests compare them with those that the rooms below know.
+# These names are needed before torch is imported; tests compare them with the real ones.
 MODELS = (
     *("13-cnn", "wrn-28-2", "wrn-28-8", "resnet-18", "resnet-50", "small-cnn", "patch-cnn", "mlp"),
     *("lite0", "lite1", "lite2"),
@@ -32,7 +32,7 @@ METHODS = (
 
 
 def existing(given: Given) -> Given:
-    """A callback: files and folders that are read must be there."""
+    """A callback: files and folders to read must exist."""
     from laplacenet.runtime import InputError
 
     paths = [given] if isinstance(given, Path) else given or []
@@ -70,7 +70,7 @@ def written_run(given: Path) -> Path:
 
 
 def last_entry(answers: Path) -> int:
-    """The number of the last answer of a review, 0 where it cannot be told."""
+    """The number of the last answer of a review, 0 if it cannot be read."""
     from laplacenet.runtime import read_whole
 
     *whole, _ = read_whole(answers).split(b"\n")
@@ -81,7 +81,7 @@ def last_entry(answers: Path) -> int:
 
 
 def data_or_path(given: str | None) -> str | None:
-    """A callback: the name of a data set, or a path, which must be there."""
+    """A callback: the name of a data set, or an existing path."""
     from laplacenet.runtime import InputError
 
     if given is not None and given not in DATASETS and not Path(given).expanduser().exists():
@@ -142,7 +142,7 @@ Model = Annotated[
 DataDir = Annotated[
     Path | None, typer.Option(help="The folder that holds named data sets.  [default: $LAPLACENET_DATA or data]")
 ]
-Download = Annotated[bool, typer.Option("--download", help="Fetch CIFAR if it is not there.")]
+Download = Annotated[bool, typer.Option("--download", help="Download CIFAR if it is missing.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Change one setting; may be repeated."),
@@ -155,7 +155,7 @@ Preset = Annotated[
     typer.Option(
         metavar="NAME",
         callback=one_of(PRESETS, what="preset"),
-        help=f"Lay other defaults over those of the data: {', '.join(PRESETS[:-2])};"
+        help=f"Other defaults than those of the data set: {', '.join(PRESETS[:-2])};"
         " original (the method's own paper) or equal (the protocol of LaplaceNet's Table IV).",
     ),
 ]
@@ -176,7 +176,7 @@ CheckpointEvery = Annotated[
         metavar="TIME",
         parser=duration_of("--checkpoint-every"),
         show_default=False,
-        help="Save a checkpoint this often (90s, 9m, 2h): what a crash costs at most. The result is the same."
+        help="Save a checkpoint this often (90s, 9m, 2h): a crash loses no more. The result does not change."
         "  [default: 60s]",
     ),
 ]
@@ -208,7 +208,7 @@ def option_name(name: str, annotation: Any) -> str:
 
 
 def refuse_beside_resume(typed: dict[str, str], *allowed: str) -> None:
-    """Refuse options of a fresh run by name, all but these: a resumed one would pass over them."""
+    """Refuse all options but these, by name: a resumed run would ignore them."""
     from laplacenet.runtime import InputError
 
     refused = [option for name, option in typed.items() if name not in ("resume", *allowed)]

@@ -1,4 +1,4 @@
-"""Files that a command leaves where the user says: refused early, never over another one unless told to."""
+"""Output files of commands: checked early, and never overwritten without --overwrite."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What reaches a terminal: in any encoding, and nothing that a file or a class could be named to make it do."""
+"""Terminal output: safe in any encoding, and for any name of a file or class."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ def write_data(texts: Iterable[str]) -> None:
 
 
 def accept_any_character() -> None:
-    """What the terminal's encoding lacks is written out, in place of an error in the middle of the output."""
+    """Escape characters that the terminal's encoding lacks, instead of failing in the middle of the output."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -45,7 +45,7 @@ def accept_any_character() -> None:
 
 
 def ignore_closed_pipe() -> None:
-    """Whoever read the output has seen enough: the rest of it goes nowhere, and ending does not fail for it."""
+    """The reader has closed the pipe: discard the rest of the output, and do not fail at exit."""
     with contextlib.suppress(OSError, ValueError):  # not a file, or closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

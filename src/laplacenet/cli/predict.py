@@ -1,4 +1,4 @@
-"""`laplacenet predict`: the class of pictures or embeddings that were not there before."""
+"""`laplacenet predict`: labels for new pictures or embeddings."""
 
 import json
 import sys
@@ -37,11 +37,11 @@ def predict(
     overwrite: OverwriteFile = False,
     device: Device = "auto",
 ) -> None:
-    """Label new pictures with what a run has learned: one line each, with the label and how sure it is.
+    """Label new pictures with what a run has learned: one line each, with the label and its confidence.
 
-    Pictures are brought to the size that the network was trained on, as in training. Confidences of a run of `label`
-    are calibrated. The margin is the distance to the confidence of the second label. Paths are relative to the folder,
-    as in labels.csv; if several are given, they begin with it. Progress is shown on standard error.
+    Pictures are resized as in training. Confidences of a run of `label` are calibrated. The margin is the difference
+    between the two highest confidences. Paths are relative to the folder, as in labels.csv; if several folders are
+    given, they begin with it. Progress is shown on standard error.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def loaded_judge(
 
 
 def without_skipped(entries: "Iterable[Prediction | Skipped]") -> "Iterator[Prediction]":
-    """The predictions; what was skipped is said."""
+    """The predictions; skipped files are reported."""
     from laplacenet.data import Skipped
 
     for entry in entries:

@@ -1,4 +1,4 @@
-"""`laplacenet report`: from a run or from records to pages that people read."""
+"""`laplacenet report`: report pages from a run or from records."""
 
 from pathlib import Path
 from typing import Annotated

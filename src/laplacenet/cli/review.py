@@ -20,7 +20,7 @@ Labels = Annotated[
     list[Path] | None,
     typer.Option(
         callback=existing,
-        help="A list of known labels (.csv, .tsv, .jsonl); they join the answers. May be repeated.",
+        help="A list of known labels (.csv, .tsv, .jsonl); they are added to the answers. May be repeated.",
     ),
 ]
 Out = Annotated[
@@ -30,16 +30,16 @@ Features = Annotated[
     str | None,
     typer.Option(
         metavar="lite0|lite1|lite2|timm:NAME|FILE.onnx",
-        help="The pretrained network that looks at the pictures.  [default: that of the run, or lite0]",
+        help="The pretrained network that embeds the pictures.  [default: that of the run, or lite0]",
     ),
 ]
 Weights = Annotated[Path | None, typer.Option(help="A file of weights for --features timm:NAME.")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes that of the last time, or a free one.")]
-Host = Annotated[str, typer.Option(help="The address to serve; any but this machine's own needs --public.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for the one used last, or a free one.")]
+Host = Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs --public.")]
 Public = Annotated[
     bool,
-    typer.Option("--public", help="Let other machines connect, unencrypted; the address lets everybody in."),
+    typer.Option("--public", help="Let other machines connect, unencrypted; anybody who has the address can enter."),
 ]
 
 
@@ -57,7 +57,7 @@ def review(
 ) -> None:
     """Look at photos in the browser, label a few, and watch all the others follow.
 
-    Works with no labels at all. Every answer is saved before it is acknowledged; Ctrl-C ends the review and writes
+    No labels are needed to begin. Every answer is saved before it is acknowledged; Ctrl-C ends the review and writes
     labels.csv, report.html and the model. The same command continues where it stopped.
 
     \b
@@ -91,7 +91,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
         typer.echo(f"warning: {note}", err=True)
     if is_public:
         typer.echo(
-            "warning: --public lets other machines connect, unencrypted; who knows the address below can see all"
+            "warning: --public lets other machines connect, unencrypted; anybody who has the address below can see all"
             " pictures and answer",
             err=True,
         )

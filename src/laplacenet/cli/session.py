@@ -56,10 +56,10 @@ def read_task(
     is_strict: bool = False,
     ends_at: float | None = None,
 ) -> Task:
-    """Said while it lasts: a folder of pictures takes its time. What is downloaded has a bar of its own.
+    """Read the data and show progress; a download has a bar of its own.
 
-    `is_strict` refuses pictures that cannot be read, which are skipped otherwise. `ends_at` is when to give up, by
-    `time.monotonic`; several processes, which would not give up at the same picture, read to the end.
+    `is_strict` refuses pictures that cannot be read, which are skipped otherwise. `ends_at` is when to stop, by
+    `time.monotonic`; several processes read to the end, since they would not stop at the same picture.
     """
     with reading(experiment.data.name, is_live=not download) as display:
         tally = TimedMonitor(display, None if current_group().reduces else ends_at, what_then=READ)
@@ -89,10 +89,10 @@ def run_session(
     limit_s: float | None = None,
     goes_on_with: str | None = None,
 ) -> Outcome:
-    """Start the folder's run, or go on with it if it has begun, to its end.
+    """Start the folder's run, or resume it if it has begun, and run it to its end.
 
-    Where the time limit comes first, a `TimeLimitError` says how to go on. `goes_on_with` is the command that does, if
-    it is not the plain one.
+    At the time limit a `TimeLimitError` says how to go on. `goes_on_with` is the command for that, by default `train
+    --resume`.
     """
     group, console, name = current_group(), Console(stderr=True), task.experiment.name
     is_begun = group.by_first(lambda: folder.has(EXPERIMENT))
@@ -136,7 +136,7 @@ def show_epochs(
 
 
 def steps_done(folder: RunFolder) -> int:
-    """By the checkpoint: what was recorded behind it will be done again."""
+    """By the checkpoint: later steps will be repeated."""
     return checkpoint_step(folder.checkpoint)
 
 
@@ -152,7 +152,7 @@ def kinds_said(folder: RunFolder) -> set[str]:
 def resume_hint(
     folder: RunFolder, command: str, *, if_finished: str = "the run is finished all the same"
 ) -> Iterator[None]:
-    """A run that an error cuts off ends with why it did and how it goes on; a bug says so below its traceback."""
+    """Add to the error that ends a run how to resume it; for a bug, below its traceback."""
 
     def how() -> str:
         return if_finished if folder.has(FINAL) else how_to_go_on(folder, command)
@@ -197,7 +197,7 @@ def folder_of_run(
 def fresh_folder(
     out: Path | None, *, name: str, overwrite: bool, inputs: Iterable[Path | str | None] = ()
 ) -> RunFolder:
-    """The folder asked for, or else the first free one of runs/NAME, runs/NAME-2, …; apart from what the run reads."""
+    """The given folder, or the first free one of runs/NAME, runs/NAME-2, …; never one that the run reads."""
     path = Path("runs") / name if out is None else out
     number = 2
     while out is None and not overwrite and path.exists() and any(path.iterdir()):

@@ -35,7 +35,7 @@ Labels = Annotated[
     list[str] | None,
     typer.Option(
         metavar="N|FILE",
-        help="How many labels to show, as many of each class; or which: row numbers in .npz, .txt or .csv, "
+        help="How many labels to use, equally many of each class; or which: row numbers in .npz, .txt or .csv, "
         "or file names and labels in .csv, .tsv or .jsonl, which may be repeated."
         "  [default: the preset's number; of your own data, all]",
     ),
@@ -61,7 +61,7 @@ JudgeEvery = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Judge by the test set after every N-th epoch and after the last. The result is the same."
+        help="Test after every N-th epoch and after the last. The result does not change."
         "  [default: 1; with --preset fast 10]",
     ),
 ]
@@ -99,7 +99,7 @@ def train(
     judge_every: JudgeEvery = None,
     profile: Profile = False,
 ) -> None:
-    """Train LaplaceNet, or another method, on a data set of which a few labels are shown.
+    """Train LaplaceNet, or another method, on a data set with few labels.
 
     A run that was stopped by --for, Ctrl-C or a crash is resumed from its last checkpoint with --resume.
 

@@ -1,4 +1,4 @@
-"""Numbers and outcomes as people read them."""
+"""Numbers and outcomes as text."""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ def duration(elapsed_s: float) -> str:
 
 
 def outcome_lines(outcome: "Outcome") -> list[str]:
-    """The result first; the best on test stands beside it and is not the result."""
+    """The result first; the best test error is shown beside it and is not the result."""
     lines = [f"test error     {percent(outcome.test_error)}"]
     if outcome.test_error is not None:
         lines[0] += f"  (the last network's; the lowest seen along the way was {percent(outcome.best_test_error)})"

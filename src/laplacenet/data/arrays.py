@@ -34,12 +34,12 @@ TEST_DATA_KEYS = ("test_images", "x_test", "test_embeddings", "test_features", "
 TEST_LABEL_KEYS = ("test_labels", "y_test", "test_y")
 CLASS_NAMES_KEY, PATHS_KEY = "class_names", "paths"
 BYTES_PER_ROW = 1024
-"""What a row costs at least, beside its own numbers, once it has a label, neighbors and scores."""
+"""The least memory that a row takes in addition to its own numbers, for its label, neighbors and scores."""
 
 
 @dataclass(frozen=True)
 class ArrayKeys:
-    """What the arrays of a set may be called, the first that a file has first."""
+    """Accepted names of a set's arrays, in order of preference."""
 
     data: tuple[str, ...] = DATA_KEYS
     labels: tuple[str, ...] = LABEL_KEYS
@@ -49,7 +49,7 @@ class ArrayKeys:
 TRAIN_KEYS = ArrayKeys()
 TEST_KEYS = ArrayKeys(TEST_DATA_KEYS, TEST_LABEL_KEYS, may_be_only=False)
 ANY_TEST_KEYS = ArrayKeys((*TEST_DATA_KEYS, *DATA_KEYS), (*TEST_LABEL_KEYS, *LABEL_KEYS))
-"""Of a file that is given as a test set: its own keys are those of a test set or of any other."""
+"""For a file given as a test set: its arrays may have the names of a test set or of any other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +63,14 @@ class ArrayFile:
     paths: tuple[str, ...] | None
 
     def given_labels(self, label_files: Sequence[Path] = ()) -> list[RowLabels]:
-        """The labels inside and those in the label files."""
+        """Labels from the file itself and from label files."""
         n = len(self.data)
         inside = [] if self.labels is None else [vector_labels(self.labels, n, where=self.path)]
         given = [*inside, *(read_row_labels(path, n, self.paths) for path in label_files)]
         return [self._named(labels) for labels in given]
 
     def _named(self, labels: RowLabels) -> RowLabels:
-        """Where the file names its classes, numbers are positions among the names."""
+        """If the file names its classes, numeric labels are indices into those names."""
         names, entries = self.class_names, labels.entries
         found = set(entries.labels)
         if not names or found <= set(names):
@@ -109,7 +109,7 @@ def find_array_file(path: Path, keys: ArrayKeys) -> ArrayFile | None:
         class_names = () if names is None else _texts(names, where=f"{path}: {CLASS_NAMES_KEY}")
         data, labels = arrays[key], None if label_key is None else arrays[label_key]
         paths = None
-        # of a test set beside the rows that are named, nothing is known
+        # paths name the rows of the train set, not of the test set
         if paths_key is not None and data.ndim and len(arrays[paths_key]) == len(data):
             paths = _texts(arrays[paths_key], where=f"{path}: {paths_key}")
     return _checked(ArrayFile(path, data, labels, class_names, paths))
@@ -170,7 +170,7 @@ def channels_first(images: Shaped[np.ndarray, "..."], *, where: str) -> UInt8[Te
 
 
 def _as_bytes(images: Shaped[np.ndarray, "..."], *, where: str) -> Shaped[np.ndarray, "..."]:
-    """Pixels from 0 to 255; fractions whose largest is 1 or less are taken to be shares of white."""
+    """Pixels from 0 to 255; floats of at most 1 are taken as fractions of white."""
     if images.dtype.kind not in "uif":
         raise InputError(f"{where} must be numbers, best uint8; got {images.dtype}")
     if images.size == 0:
@@ -196,7 +196,7 @@ def _texts(texts: Shaped[np.ndarray, "..."], *, where: str) -> tuple[str, ...]:
 def finite_vectors(array: Shaped[np.ndarray, "n d"], *, where: Path) -> Float32[Tensor, "n d"]:
     if array.dtype.kind not in "uif" or array.size == 0:
         raise InputError(f"{where}: embeddings are numbers, a row for each point; got {array.dtype} {array.shape}")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite and is named below
+    with np.errstate(over="ignore"):  # values that overflow become infinite and are refused below
         vectors = torch.from_numpy(array.astype(np.float32))
     is_finite = vectors.isfinite().all(dim=1)
     if not bool(is_finite.all()):

@@ -24,7 +24,7 @@ LARGEST_FILE = 1 << 29  # the largest real one has 155 million bytes
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """Where the official archive keeps what."""
+    """File names inside the official archive."""
 
     name: str
     folder: str
@@ -38,12 +38,12 @@ class CifarLayout:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All that is read; anything else in the archive is passed over."""
+        """The members that are read; all others are ignored."""
         return (self.meta_file, *self.train_files, self.test_file)
 
     @property
     def url(self) -> str:
-        """Where the data set's authors publish the archive."""
+        """The authors' download address."""
         return f"https://www.cs.toronto.edu/~kriz/{self.archive}"
 
 

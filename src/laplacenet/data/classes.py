@@ -1,4 +1,4 @@
-"""Labels as people write them: which mean "unknown", in which order the classes stand, what is odd about them."""
+"""Labels as people write them: which mean "unknown", the order of the classes, and warnings about odd ones."""
 
 import re
 import unicodedata
@@ -13,11 +13,11 @@ from laplacenet.data.images import UNKNOWN
 from laplacenet.data.names import quoted, writable
 from laplacenet.runtime import InputError
 
-_WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})(?:\.0*)?")  # more digits name something, they do not count it
+_WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})(?:\.0*)?")  # longer numbers are identifiers, not class numbers
 
 
 def known_label(text: str) -> str | None:
-    """The label; None for an empty one and for NaN, which is how tables write that there is none."""
+    """The label; None for an empty one and for NaN, which tables use for a missing value."""
     label = writable(text.strip())
     return None if label.lower() in ("", "nan") else label
 
@@ -84,7 +84,7 @@ def plain_name(name: str) -> str:
 
 
 def label_notes(labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> list[str]:
-    """What should be known of the given labels before they are trained on: a line for each oddity."""
+    """Warnings about the given labels, one line each."""
     n_given = torch.bincount(labels[labels >= 0].cpu(), minlength=len(class_names)).tolist()
     notes = []
     if len(class_names) == 1:

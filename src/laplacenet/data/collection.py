@@ -39,11 +39,11 @@ from laplacenet.runtime.monitor import expect
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What is to be labeled, and what is known of it.
+    """The rows to be labeled and their known labels.
 
     `rows` carry the given labels (−1 = unknown) and the classes; `file_names` are paths below the folder `root`, or
-    what the array file `root` says that its rows came from. `skipped` are the files that could not be read, `notes`
-    what should be said. With `merges_similar_classes`, labels of a test set are of the class that they resemble.
+    what the array file `root` says that its rows came from. `skipped` are the files that could not be read, `notes` are
+    warnings for the user. With `merges_similar_classes`, labels of a test set are matched to similar class names.
     """
 
     rows: ImageSet | VectorSet
@@ -72,10 +72,10 @@ class Collection:
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """`size` is the side in pixels to which pictures of a folder are brought; the folder `leave_out` is not read.
+    """`size` is the side in pixels to which pictures of a folder are resized; the folder `leave_out` is not read.
 
-    With `merge_similar_classes`, class names that differ only in case, spaces or accents are one class, by the name
-    that most labels have.
+    With `merge_similar_classes`, class names that differ only in case, spaces or accents are one class, under the most
+    frequent name.
     """
 
     size: int | None = None
@@ -99,9 +99,9 @@ def read_collection(
     aside, at any depth) are unknown. Below a `train/` folder its sub-folders are the classes; `test/`, `val/`, `valid/`
     and `validation/` beside it are then left out. With label files (see `read_labels`) folders have no meaning.
 
-    What the arrays of a file are called is told in `laplacenet.data.arrays`. Labels inside the file and those in label
-    files add up: `.npy`, `.npz`, a text with one label a line, or tables of row numbers (from 0) or file names and
-    labels. −1, NaN, None and nothing mean unknown. `ReadingOptions` tells the rest.
+    `laplacenet.data.arrays` lists the accepted names of arrays. Labels in the file and in label files are combined:
+    `.npy`, `.npz`, a text with one label a line, or tables of row numbers (from 0) or file names and labels. −1, NaN,
+    None and nothing mean unknown. See `ReadingOptions` for the rest.
     """
     path, label_files = Path(pictures).expanduser(), label_paths(labels)
     options = ReadingOptions(size, leave_out, merge_similar_classes)
@@ -142,7 +142,7 @@ def read_picture_folder(
     parts = FolderParts(tuple(files), (), 0, 0) if label_files else parted(folder, files)
     if not parts.train:
         raise InputError(nothing_found(folder, skipped))
-    # before the pictures, which take their time: a list that cannot be right is refused at once
+    # before the pictures, which take long: an invalid list is refused at once
     labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped, options=options)
     test_labels = _test_labels(parts, folder, class_names) if with_test else None
     size = options.size or prepared_size(parts.train) or default_size(parts.train)
@@ -173,7 +173,7 @@ class ReadPictures:
 
 
 def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], monitor: Monitor) -> ReadPictures:
-    """Prepared ones as they lie in their file, others decoded into memory, if it holds them.
+    """Prepared pictures are mapped from their file, others decoded into memory if there is room.
 
     Prepared ones are checked while their statistics are measured: each is read once for both.
     """
@@ -194,7 +194,7 @@ def read_all(pictures: Sequence[PictureFile], *, size: int | tuple[int, int], mo
 
 
 def prepare_folder(folder: Path, *, size: int | None, monitor: Monitor = NO_MONITOR) -> tuple[int, int]:
-    """Decode all pictures of a folder into files that later readers map into memory; how many, and their side."""
+    """Decode all pictures of a folder into files that later readers map into memory; returns their number and side."""
     require_size(size)
     files, skipped = find_pictures(folder)
     parts = parted(folder, files)
@@ -230,7 +230,7 @@ def collected_labels(
 
 
 def _class_below(file: PictureFile, parts: FolderParts) -> str | None:
-    """Beside a `train` folder nothing has a class."""
+    """Pictures beside a `train` folder have no class."""
     return class_of(file, n_above=parts.n_above) if not parts.n_above or file.parts[0] == TRAIN else None
 
 
@@ -255,7 +255,7 @@ def _read_test(
 
 
 def _lost(parts: FolderParts, labels: Int64[Tensor, " n"], kept: list[int], *, with_test: bool) -> list[str]:
-    """What was there but is not used."""
+    """Notes on pictures that were found but not used."""
     n_left_out = parts.n_held_out + (0 if with_test else len(parts.test))
     notes = [f"{n_left_out} pictures in test, val, valid, validation folders are left out"] if n_left_out else []
     n_lost = int((labels >= 0).sum() - (labels[kept] >= 0).sum())

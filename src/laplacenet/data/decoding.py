@@ -1,11 +1,10 @@
 """One picture file, of any size and mode, as a small rectangle of RGB bytes.
 
-A file from a stranger costs no more than its budget, which is counted in pixels and bytes, not in seconds, so that the
-same files are read on every machine. `LARGEST_PIXELS` are decoded at full size. A JPEG, which can be decoded at an
-eighth, may have `LARGEST_JPEG_PIXELS`, unless it comes in several scans, all of which must be held until the last one
-is read; each scan goes over all pixels again, so scans times pixels have a limit too. A large picture is converted
-strip by strip. Only the formats that are listed are tried, whatever a file is called: others would start programs to
-draw their pictures.
+Hostile files cannot cost more than a budget, which is counted in pixels and bytes, not in seconds, so that the same
+files are read on every machine. `LARGEST_PIXELS` are decoded at full size. A JPEG, which can be decoded at an eighth,
+may have `LARGEST_JPEG_PIXELS`, unless it comes in several scans, all of which must be held until the last one is read;
+each scan goes over all pixels again, so scans times pixels have a limit too. A large picture is converted strip by
+strip. Only the listed formats are tried, whatever a file is called: decoders of others would start external programs.
 """
 
 import contextlib
@@ -43,14 +42,14 @@ LARGEST_SCANNED_PIXELS = 1_000_000_000
 """Pixels times scans of a JPEG; cameras and browsers write about ten scans."""
 LARGEST_FILE = 1 << 29
 LARGEST_PLAIN_FILE = 4_000_000
-"""Bytes of a PPM, PGM or PBM file that spells its numbers out, which is read slowly."""
+"""Bytes of a PPM, PGM or PBM file in its text form, which is slow to read."""
 MOST_SEGMENTS = 100_000
 MOST_READS = 300_000
-"""How often a decoder may ask for more: some go through a header byte by byte, in Python."""
+"""How often a decoder may read: some go through a header byte by byte, in Python."""
 BLOCK = 1 << 16
 JPEG_BLOCK = 1 << 14
-"""Bytes that a decoder is handed at once; in between it can be stopped."""
-# above this a picture is decoded alone, so that as many threads as there are cores do not need as many of them at once
+"""Bytes that a decoder gets per read; between reads it can be stopped."""
+# larger pictures are decoded one at a time, so that memory does not grow with the number of threads
 LARGE_PIXELS = 16_000_000
 
 ORIENTATION = 0x0112
@@ -66,7 +65,7 @@ Stop = Callable[[], bool]
 
 
 class _StoppableFile(io.BufferedReader):
-    """A file whose reader is interrupted when it asks for more after it should have stopped, or without end."""
+    """A file whose reader is interrupted once it should stop or reads without end."""
 
     should_stop: Stop | None = None
     n_reads = 0
@@ -89,7 +88,7 @@ def image_size(path: Path) -> tuple[int, int]:
 def decode(path: Path, *, size: int | tuple[int, int], should_stop: Stop | None = None) -> UInt8[np.ndarray, "h w 3"]:
     """The picture upright, scaled to cover `size` (width and height, or the side of a square), its middle kept.
 
-    Of an animation it is the first frame. When `should_stop` says so, decoding ends with a KeyboardInterrupt.
+    Of an animation it is the first frame. When `should_stop` returns true, decoding ends with a KeyboardInterrupt.
     """
     width, height = (size, size) if isinstance(size, int) else size
     with _loaded(path, width, height, should_stop) as picture:
@@ -136,9 +135,9 @@ def _n_pixels(size: tuple[int, int]) -> int:
 
 
 def _reduced(image: Image.Image, width: int, height: int, should_stop: Stop | None) -> Image.Image:
-    """A large picture in RGB and upright, at a fraction of its size: strip by strip, so that it is never held twice.
+    """A large picture in RGB and upright, reduced strip by strip, so that it is never in memory twice.
 
-    What does not fill a square of the fraction is cut off at the edges.
+    Incomplete blocks at the edges are cut off.
     """
     factor = max(1, min(image.size) // (4 * max(width, height)))
     left, top = image.width % factor // 2, image.height % factor // 2
@@ -150,7 +149,7 @@ def _reduced(image: Image.Image, width: int, height: int, should_stop: Stop | No
             raise KeyboardInterrupt
         strip = to_rgb(image.crop((left, start, right, min(start + n_rows, bottom))))
         small.paste(strip.reduce(factor) if factor > 1 else strip, (0, (start - top) // factor))
-    with contextlib.suppress(Exception):  # what the camera wrote beside the picture may be damaged
+    with contextlib.suppress(Exception):  # the camera's metadata may be damaged
         small.getexif()[ORIENTATION] = image.getexif().get(ORIENTATION, 1)
     return _upright(small)
 
@@ -180,7 +179,7 @@ def _open_image(file: BinaryIO) -> Image.Image:
 
 
 def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: BinaryIO) -> int:
-    """Refuse what is over its budget, before it is decoded; a JPEG's number of scans, 1 for anything else."""
+    """Refuse a picture over its budget before decoding; returns the number of scans of a JPEG, 1 for other formats."""
     n_pixels, n_decoded = _n_pixels(full_size), _n_pixels(image.size)
     is_drafted = n_decoded < n_pixels and n_pixels > LARGEST_PIXELS and _has_one_scan(file)
     largest = LARGEST_JPEG_PIXELS if is_drafted else LARGEST_PIXELS
@@ -215,7 +214,7 @@ def _require_few_scans(file: BinaryIO, full_size: tuple[int, int]) -> int:
     """The number of scans, or that of all their markers where it is small enough anyway."""
     most = max(1, LARGEST_SCANNED_PIXELS // _n_pixels(full_size))
     n_scans = _n_scan_markers(file)
-    if n_scans > most:  # a preview beside the picture has scans of its own
+    if n_scans > most:  # an embedded preview has scans of its own
         n_scans = _n_scans(file, most=most)
     file.seek(0)
     if n_scans > most:
@@ -268,7 +267,7 @@ def _has_one_scan(file: BinaryIO) -> bool:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # what the camera wrote beside the picture is damaged; the picture itself is not
+    except Exception:  # the camera's metadata is damaged; the picture itself is not
         return image
 
 

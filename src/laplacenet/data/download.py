@@ -1,4 +1,4 @@
-"""Fetching a published file: checked against its checksum, resumed where it broke off."""
+"""Download a published file: verified by its checksum, resumed after an interruption."""
 
 import hashlib
 import http.client
@@ -26,7 +26,7 @@ class _BrokenOffError(Exception):
 def download(url: str, target: Path, *, checksum: str) -> Path:
     """`url` in `target`, once its content has the `checksum`, written as `md5:…` or `sha256:…`.
 
-    What has arrived is kept beside the target under `.part`; the next attempt, now or in a later run, goes on there.
+    A partial download is kept beside the target as `.part`; the next attempt continues it.
     """
     if target.exists():
         if not target.is_file():
@@ -55,7 +55,7 @@ def download(url: str, target: Path, *, checksum: str) -> Path:
 
 
 def _fetch_all(url: str, part: Path) -> None:
-    """Fetch in as many goes as it takes, as long as each brings something."""
+    """Retry for as long as each attempt makes progress."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
@@ -72,7 +72,7 @@ def _fetch_all(url: str, part: Path) -> None:
 
 
 def _fetch(url: str, part: Path) -> Iterator[tuple[int, int | None]]:
-    """One connection: how much of the file there is after each block, and how much there will be."""
+    """One connection: yields the bytes so far and the total after each block."""
     with _connect(url, offset=_size(part)) as response:
         # a server without ranges answers 200 and sends the whole file
         received = _size(part) if response.status == http.client.PARTIAL_CONTENT else 0
@@ -104,7 +104,7 @@ def _connect(url: str, *, offset: int) -> http.client.HTTPResponse:
 
 
 def _next_block(response: http.client.HTTPResponse) -> bytes:
-    """Empty at the end, however the end came: the caller compares lengths."""
+    """A block, empty at the end or when the connection breaks: the caller compares lengths."""
     try:
         return response.read(BLOCK)
     except (ConnectionError, TimeoutError, http.client.IncompleteRead):

@@ -1,4 +1,4 @@
-"""Files that users name: only regular ones are opened (a pipe would wait for ever), texts and tables are decoded."""
+"""Files named by users: only regular ones are opened (a pipe would block), texts and tables are decoded."""
 
 import codecs
 import csv
@@ -48,7 +48,7 @@ def read_regular(path: Path, *, largest: int) -> bytes:
 
 
 def reason_of(error: Exception) -> str:
-    """In one line and without the path, which stands beside it already."""
+    """On one line and without the path, which the caller prints."""
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(said.split()) or type(error).__name__
 
@@ -84,7 +84,7 @@ def _not_text() -> str:
 
 
 def read_rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Line number and cells of each row that is not blank; comma, semicolon or tab, as the first line has it."""
+    """Line number and cells of each row that is not blank; the first line decides between comma, semicolon and tab."""
     text = read_text(path)
     first = text.lstrip().partition("\n")[0]
     separator = next((mark for mark in SEPARATORS if mark in first), ",")
@@ -92,29 +92,30 @@ def read_rows(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def split_rows(text: str, separator: str, *, where: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells, as they stand, of each row that is not blank."""
+    """Line number and unchanged cells of each row that is not blank."""
     for part in split_parts(text, separator, where=where):
         yield from zip(part.lines, part.rows, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
 class TablePart:
-    """Rows that are not blank: cells as they stand, and the line on which each ends."""
+    """Rows that are not blank: unchanged cells, and the line on which each row ends."""
 
     lines: Sequence[int]
     rows: list[list[str]]
 
 
 def split_parts(text: str, separator: str, *, where: Path) -> Iterator[TablePart]:
-    """A table in parts of some hundred rows: one by one, a million takes seconds; lists that last longer than that
-    cost as much again in garbage collection."""
+    """A table in batches of a few hundred rows. Row by row a million takes seconds, and larger lists cost as much again
+    in garbage collection.
+    """
     file, n_lines, error = io.StringIO(text, newline=""), 0, None
     while error is None:
         start, rows = file.tell(), list[list[str]]()
         # csv splits the lines itself: a quoted name may hold a line's end; `strict` refuses a quote that never ends
         reader = csv.reader(file, delimiter=separator, strict=True)
         try:
-            rows.extend(itertools.islice(reader, ROWS_PER_PART))  # what came before an error stays
+            rows.extend(itertools.islice(reader, ROWS_PER_PART))  # rows before an error are kept
         except csv.Error as found:
             error = found
         if reader.line_num == 0:

@@ -36,7 +36,7 @@ class ChannelStatistics:
 
 
 MEASURED = ChannelStatistics((), ())
-"""Stands for statistics still to be measured on the images themselves."""
+"""A placeholder: statistics will be measured on the images."""
 
 
 def channel_statistics(
@@ -44,7 +44,7 @@ def channel_statistics(
 ) -> ChannelStatistics:
     """Mean and deviation of each channel, from an exact histogram of its grey levels.
 
-    `check` is asked before the rows from one number to another are read.
+    `check(start, stop)` is called before those rows are read.
     """
     histogram = np.zeros((images.shape[1], 256), dtype=np.int64)
     for start in range(0, len(images), block):
@@ -61,7 +61,7 @@ def channel_statistics(
 
 
 def require_labels(labels: object, *, n: int, class_names: tuple[str, ...]) -> None:
-    """Labels fit their rows and their class names; −1 stands for unknown."""
+    """Check that labels fit their rows and class names; −1 means unknown."""
     if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
         raise InputError(f"labels must be an int64 tensor (n,); got {describe_value(labels)}")
     if len(labels) != n:

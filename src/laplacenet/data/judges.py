@@ -1,4 +1,4 @@
-"""Rows with true labels that judge what a collection led to: of its size, its channels and its classes."""
+"""Test rows for a collection: true labels of its own rows, or other rows of the same shape and classes."""
 
 import os
 from dataclasses import replace
@@ -34,9 +34,9 @@ def read_judges(
     """The rows that `test` gives a label, numbered as the collection's classes are.
 
     `test` is a folder with class sub-folders (or with the label file `labels`), an `.npz` or `.npy` file with labels in
-    it or in `labels`, or, for the collection's own rows, a label file or a `.npy` vector of labels. A row whose label
-    the collection was given is no judge and is left out, and so is one without a label; a class that the collection
-    does not have is refused.
+    it or in `labels`, or, for the collection's own rows, a label file or a `.npy` vector of labels. Rows whose label
+    was given to the collection, and rows without a label, are left out; classes that the collection does not have are
+    refused.
     """
     path = Path(test).expanduser()
     label_files = label_paths(labels)
@@ -133,7 +133,7 @@ def renumbered(
 
 
 def _fair(labels: Int64[Tensor, " n"], is_given: Tensor, *, where: Path) -> tuple[list[int], tuple[str, ...]]:
-    """The rows that may judge, and how many may not."""
+    """The rows to test with, and how many are left out."""
     is_known = labels >= 0
     judges = torch.nonzero(is_known & ~is_given).flatten().tolist()
     if not judges:

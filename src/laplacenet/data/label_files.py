@@ -16,7 +16,7 @@ from laplacenet.data.classes import in_order, joined_classes, without_fractions
 from laplacenet.data.images import UNKNOWN, ImageSet
 from laplacenet.data.label_entries import LabelEntries, read_entries
 from laplacenet.data.names import in_one_line, quoted
-from laplacenet.data.picture_index import PASSED_OVER, PictureFinder, PictureIndex, is_absolute
+from laplacenet.data.picture_index import UNREADABLE, PictureFinder, PictureIndex, is_absolute
 from laplacenet.runtime import InputError
 
 N_SHOWN = 3
@@ -138,27 +138,27 @@ def _contradiction(given: Sequence[RowLabels], before: int, after: int, spelled:
 
 
 def _resolved(path: Path, finder: PictureFinder) -> RowLabels:
-    """Each line with the row that it means; what cannot be told is refused before anything is made of the file."""
+    """Each line with its row; names that have no row or several are refused."""
     entries = read_entries(path, finder)
-    meant = finder.find_all(entries.names)
-    if meant.unclear:
-        _refuse_unclear(entries, meant.unclear, meant.first_names, finder.index.names)
-    _require_one_folder(entries, meant.first_names)
-    rows = [row for row in meant.rows if row is not None]
-    if PASSED_OVER in rows:
-        kept = [position for position, row in enumerate(rows) if row != PASSED_OVER]
+    lookup = finder.find_all(entries.names)
+    if lookup.unresolved:
+        _refuse_unresolved(entries, lookup.unresolved, lookup.first_names, finder.index.names)
+    _require_one_folder(entries, lookup.first_names)
+    rows = [row for row in lookup.rows if row is not None]
+    if UNREADABLE in rows:
+        kept = [position for position, row in enumerate(rows) if row != UNREADABLE]
         return RowLabels([rows[position] for position in kept], entries.take(kept))
     return RowLabels(rows, entries)
 
 
-def _refuse_unclear(
-    entries: LabelEntries, unclear: dict[str, tuple[int, ...]], folders: dict[str, str], names: Sequence[str]
+def _refuse_unresolved(
+    entries: LabelEntries, unresolved: dict[str, tuple[int, ...]], folders: dict[str, str], names: Sequence[str]
 ) -> None:
-    if not all(unclear.values()):
-        raise InputError(_unknown_names(entries, {name for name, rows in unclear.items() if not rows}, names))
+    if not all(unresolved.values()):
+        raise InputError(_unknown_names(entries, {name for name, rows in unresolved.items() if not rows}, names))
     _require_one_folder(entries, folders)
-    name, rows = next(iter(unclear.items()))
-    shown = ", ".join(in_one_line(names[row]) for row in rows[:N_SHOWN] if row != PASSED_OVER)
+    name, rows = next(iter(unresolved.items()))
+    shown = ", ".join(in_one_line(names[row]) for row in rows[:N_SHOWN] if row != UNREADABLE)
     raise InputError(
         f"{entries.place(entries.names.index(name))}: {len(rows)} images are called {quoted(name)} ({shown});"
         " give the path with its sub-folder"
@@ -181,7 +181,7 @@ def _unknown_names(entries: LabelEntries, unknown_names: set[str], names: Sequen
 def _require_one_folder(entries: LabelEntries, folders: dict[str, str]) -> None:
     """A list may come from another machine, but then all its paths begin alike: `dogs/a.jpg` is not `a.jpg`.
 
-    `folders` has the first name for each front that was left off.
+    `folders` has the first name for each prefix that was dropped.
     """
     moved = [folder for folder in folders if folder]
     if len(moved) > 1 or (moved and "" in folders and not is_absolute(moved[0])):

@@ -24,7 +24,7 @@ MINI_IMAGENET_SIZE = 84
 def digits() -> Dataset:
     """1 797 handwritten digits of 8×8 pixels: 1 297 to train on, 500 to test on, fifty of each.
 
-    Which are which never changes: the split has a stream of its own, apart from any run's seed.
+    The split is always the same, whatever the seed of the run.
     """
     from sklearn.datasets import load_digits  # noqa: PLC0415 - takes a second to import, for two small sets only
 
@@ -41,7 +41,7 @@ def digits() -> Dataset:
 
 
 def two_moons(n: int, noise: float, seed: int) -> VectorSet:
-    """Two half circles that reach into one another, `n` points in all, with Gaussian `noise`."""
+    """Two interleaved half circles of `n` points in all, with Gaussian `noise`."""
     if n < 2:
         raise InputError(f"two moons need at least 2 points; got n={n}")
     if not 0 <= noise < float("inf"):
@@ -78,7 +78,7 @@ def load_dataset(
 
     Named sets are looked for in `folder`, which defaults to the environment variable LAPLACENET_DATA or else to `data`
     below the current directory; `download` fetches CIFAR if it is not there. `size` is the side in pixels to which the
-    pictures of a folder are brought; the monitor hears of each that is read.
+    pictures of a folder are resized; the monitor counts them.
     """
     name, path = str(name_or_path), Path(name_or_path).expanduser()
     home = Path(folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or "data").expanduser()

@@ -1,4 +1,4 @@
-"""File names and labels from strangers as texts that can be written anywhere and shown in one line."""
+"""Untrusted file names and labels as texts that can be written anywhere and shown on one line."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Reading `.npz` and `.npy` files without running what is in them and without believing what their headers say."""
+"""Read `.npz` and `.npy` files safely: no code in them is run, and their headers are not trusted."""
 
 import contextlib
 import math
@@ -26,7 +26,7 @@ DAMAGE = (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.
 
 @contextlib.contextmanager
 def open_npz(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The file's arrays by name, each read when it is asked for; what is no plain array is refused."""
+    """The file's arrays by name, each read when it is first used; anything but plain arrays is refused."""
     with _named_errors(path, ".npz file of plain arrays"), open_regular(path) as file:
         if file.read(len(NPY_MAGIC)) == NPY_MAGIC:
             raise InputError(f"{path}: holds a single array; expected an .npz file (numpy.savez)")
@@ -109,6 +109,6 @@ def _read_header(file: IO[bytes] | zipfile.ZipExtFile) -> tuple[tuple[int, ...],
         shape, _, dtype = read_header(file)
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise
-    except Exception as error:  # numpy parses a header as a Python literal, which fails in as many ways as Python has
+    except Exception as error:  # numpy parses a header as a Python literal, which can fail in any way
         raise ValueError(f"its header is damaged ({type(error).__name__})") from error
     return shape, dtype

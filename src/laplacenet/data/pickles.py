@@ -1,8 +1,8 @@
 """Reading pickles that hold nothing but lists, strings, numbers and numpy arrays.
 
 A pickle can name any function to be called while it is read, and can hand numpy's own objects a state that breaks them.
-So the few names with which an array is pickled stand here for plain notes of what the pickle says; arrays are made of
-the notes afterwards, in the ordinary way. Instructions that would fill memory with nothing are refused beforehand.
+So the few names with which an array is pickled are bound to plain records here; arrays are built from the records
+afterwards, in the ordinary way. Instructions that would exhaust memory are refused beforehand.
 """
 
 import io
@@ -77,7 +77,7 @@ ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class _ForbiddenNameError(pickle.UnpicklingError):
-    """The pickle asks for something that an array of images does not need."""
+    """The pickle uses something that an array of images does not need."""
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -88,7 +88,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def _require_thrift(pickled: bytes) -> None:
-    """A pickle that numbers a slot of its memo makes room for all slots below it, however few it fills."""
+    """A memo slot with a large number allocates all slots below it, however few are filled."""
     for instruction, argument, _ in pickletools.genops(pickled):
         is_slot = instruction.name in ("PUT", "BINPUT", "LONG_BINPUT")
         if is_slot and isinstance(argument, int) and argument > len(pickled):

@@ -1,4 +1,4 @@
-"""Many picture files as one tensor: a size for all, decoded in threads, those that cannot be read set aside."""
+"""Many picture files as one tensor: resized to one size, decoded in threads; unreadable files are listed."""
 
 import os
 import threading
@@ -87,9 +87,9 @@ def decode_all(
 def _in_threads(
     function: Callable[[Item], Result], items: Sequence[Item], is_over: threading.Event | None = None
 ) -> list[Result]:
-    """Pillow decodes outside the interpreter's lock; its warnings about odd metadata are of no use to the reader.
+    """In threads, since Pillow decodes without the interpreter's lock; its warnings about odd metadata are hidden.
 
-    `is_over` is set on Ctrl-C, so that the threads, which are waited for, know that they need not finish.
+    `is_over` is set on Ctrl-C, so that the threads stop early.
     """
     with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
         warnings.simplefilter("ignore")

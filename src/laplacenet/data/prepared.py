@@ -1,13 +1,13 @@
-"""Pictures decoded once, into a file that is mapped into memory: more of them than memory holds, ready at once.
+"""Pictures decoded once, into a file that is mapped into memory: there may be more than memory holds.
 
-`laplacenet data FOLDER --prepare` writes it; whoever reads the same pictures at the same size finds it. It lies in the
-cache folder, under the names and states of all its files, so that a file that is added, changed or removed leads
-elsewhere. Pictures are only appended, and a line in the index says when some are there for good: whatever is behind the
-last line is cut off when an interrupted preparation goes on.
+`laplacenet data FOLDER --prepare` writes it; commands that read the same pictures at the same size find it. It is in
+the cache folder, under a hash of the names and states of all picture files, so that adding, changing or removing one
+invalidates it. Pictures are only appended, and a line in the index confirms each batch: whatever follows the last line
+is cut off when an interrupted preparation continues.
 
 A line carries a checksum of itself, and one that is damaged ends the index. It also carries the CRC-32 of its pictures'
-bytes, which is compared when the first of them is read: a changed bit is refused, and nothing is read only to be
-checked. Preparing the folder again checks all that is there and decodes from the first damage on.
+bytes, which is compared when the first of them is read: a changed bit is refused without a separate pass over the file.
+Preparing the folder again checks all that is there and decodes from the first damage on.
 """
 
 import hashlib
@@ -165,7 +165,7 @@ def has_bytes(prepared: Prepared, n: int) -> bool:
 
 
 def prepared_size(pictures: Sequence[PictureFile]) -> int | None:
-    """The size that these pictures were prepared at when none was asked for: it need not be found out again."""
+    """The default size at which these pictures were prepared, which saves measuring them again."""
     folder = folder_of(pictures)
     try:
         size = None if folder is None else read_sealed(folder / SIZE).get(SIDE)
@@ -179,7 +179,7 @@ def prepare(
 ) -> Prepared:
     """Decode what has not been decoded yet; the monitor advances by one for each file, also for those that have been.
 
-    `is_default` says that nobody asked for this size: it is the one that readers of these pictures would choose.
+    `is_default` says that this is the size that readers of these pictures choose by default.
     """
     folder = key_folder(pictures)
     prepared = at_size(folder, size)
@@ -236,7 +236,7 @@ def folder_of(pictures: Sequence[PictureFile]) -> Path | None:
             return None
         folder = key_folder(pictures)
         return folder if folder.is_dir() else None
-    except (InputError, OSError):  # a cache that may not be looked into
+    except (InputError, OSError):  # no permission to read the cache
         return None
 
 

@@ -1,4 +1,4 @@
-"""Which rows may show their label: drawn from a seed, or read from published `.npz`, `.txt` and `.csv` files."""
+"""Which rows are labeled: drawn from a seed, or read from published `.npz`, `.txt` and `.csv` files."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Split:
 
 
 def balanced_split(labels: Int64[Tensor, " n"], n_labeled: int, seed: int) -> Split:
-    """As many rows of every class, drawn from the seed; a larger split of the same seed contains a smaller one."""
+    """The same number of rows from every class, drawn from the seed; larger splits contain the smaller ones."""
     known = labels[labels >= 0].cpu()
     if len(known) == 0:
         raise InputError("no row has a known label to draw a split from")

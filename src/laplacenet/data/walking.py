@@ -1,4 +1,4 @@
-"""All picture files below a folder, whatever else lies there: loops of links, pipes, folders that cannot be opened."""
+"""Find all picture files below a folder, safely: it may hold loops of links, pipes and unreadable folders."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from laplacenet.data.files import KINDS, reason_of
 from laplacenet.data.names import in_one_line, writable
 from laplacenet.runtime.run_folder import is_run_folder
 
-# files that people and systems keep beside pictures; anything else that is no picture is reported as skipped
+# other files that are usual in picture folders; anything else that is no picture is reported as skipped
 COMPANION_SUFFIXES = (
     *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xml", ".yaml", ".yml", ".npy", ".npz"),
     *(".txt", ".md", ".html", ".log", ".ini", ".db"),
@@ -25,12 +25,12 @@ UNLABELED_FOLDERS = (
     *("nolabel", "nolabels", "tolabel", "todo"),
 )
 """Names of folders that are no class, in any case, with or without `_`, `-` and spaces in and around them."""
-IGNORED_PREFIXES = (".", "__MACOSX", "@eaDir")  # what such a name begins with is no one's picture
+IGNORED_PREFIXES = (".", "__MACOSX", "@eaDir")  # files that begin like this are no pictures
 
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A file that should hold a picture; `name` is its path below the folder that was asked for."""
+    """A file that should hold a picture; `name` is its path below the picture folder."""
 
     path: Path
     name: str
@@ -43,8 +43,8 @@ class PictureFile:
 def find_pictures(folder: Path, *, leave_out: Path | None = None) -> tuple[list[PictureFile], list[Skipped]]:
     """All picture files in the order of their names, and what could not be looked at.
 
-    Links are followed, but each folder is read once, under its own name if it has one here. Hidden files, files that
-    usually lie beside pictures, and the run folders of earlier runs are passed over; so is the folder `leave_out`.
+    Links are followed, but each folder is read once, under its own name if it has one here. Hidden files, other files
+    that are usual in picture folders, and folders of earlier runs are ignored; so is the folder `leave_out`.
     """
     walk = _Walk(folder, leave_out)
     walk.go()
@@ -58,7 +58,7 @@ class _Walk:
         self.skipped: list[Skipped] = []
         self.folders = deque([(folder, "")])
         self.links: deque[tuple[Path, str]] = deque()
-        # a link to a folder above the one that was asked for would lead through everything and back
+        # a link to a parent of the picture folder would lead through everything and back
         self.seen = {_identity(above) for above in folder.resolve().parents}
         self.seen |= {_identity(leave_out)} if leave_out is not None and leave_out.is_dir() else set()
 
@@ -118,7 +118,7 @@ class FolderParts:
     test: tuple[PictureFile, ...]
     n_held_out: int
     n_above: int
-    """How many folders stand above those of the classes."""
+    """How many folders are above those of the classes."""
 
 
 def parted(folder: Path, files: Sequence[PictureFile]) -> FolderParts:

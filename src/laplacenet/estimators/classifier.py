@@ -1,4 +1,4 @@
-"""The whole of LaplaceNet as an estimator: arrays and a few labels in, a trained network and a label for each out."""
+"""LaplaceNet as an estimator: arrays and a few labels in, a trained network and a label for each out."""
 
 import copy
 from typing import Any
@@ -22,7 +22,7 @@ from laplacenet.training import Execution, LaplaceNet, LaplaceNetConfig, Problem
 
 
 class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """A network trained on a few labels and on what a graph over its own embeddings makes of them.
+    """A network trained on a few labels and on pseudo-labels from a graph over its own embeddings.
 
     Before each epoch a graph over the network's embeddings spreads the given labels to every input; the network then
     trains on these labels with several strong augmentations of each picture. Vectors have no augmentations.

@@ -1,4 +1,6 @@
-"""An estimator's parameters in scikit-learn's terms: whole numbers of any kind in, ValueError where one is at fault."""
+"""An estimator's parameters in scikit-learn's terms: whole numbers of any type are accepted, invalid values raise
+ValueError.
+"""
 
 import contextlib
 import operator
@@ -25,7 +27,7 @@ def value_errors() -> Iterator[None]:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """The value as an int; NumPy's integers are welcome, for a grid of parameters is often an array."""
+    """The value as an int; NumPy's integers are accepted, since parameter grids are often arrays."""
     try:
         return operator.index(value)
     except TypeError as error:

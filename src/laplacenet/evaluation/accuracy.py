@@ -1,4 +1,4 @@
-"""How often a network or a graph is right; a label of −1 is not known and does not count."""
+"""Accuracy of a network or a graph; unknown labels (−1) do not count."""
 
 from jaxtyping import Bool, Int64
 from torch import Tensor
@@ -34,7 +34,7 @@ def correct(inference: Inference, inputs: Tensor, labels: Int64[Tensor, " n"]) -
 def pseudo_label_accuracy(
     pseudo_labels: Int64[Tensor, " n"], true_labels: Int64[Tensor, " n"], given_labels: Int64[Tensor, " n"]
 ) -> float | None:
-    """How many hidden labels were found, of those whose truth is known; None where no hidden truth is known."""
+    """The accuracy of pseudo-labels on hidden labels whose truth is known; None if there are none."""
     is_judged = (given_labels < 0) & (true_labels >= 0)
     if not bool(is_judged.any()):
         return None

@@ -1,7 +1,7 @@
-"""Methods side by side on the same data, labels and network: equal minutes or equal steps, the same tuning for each.
+"""Compare methods on the same data, labels and network, for equal minutes or equal steps, with the same tuning.
 
 A comparison is a list of runs in one folder. What to run next follows from what is finished there, so the same command
-goes on where it stopped, and several processes can share the runs among themselves.
+continues where it stopped, and several processes can share the runs.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ from laplacenet.training.methods.presets import ORIGINAL
 STATE = "comparison.json"
 FINISHED, FAILED, STEP_TIMES, CLAIMS = "finished", "failed", "step-times", "claims"
 OWN_NAMES = (STATE, FINISHED, FAILED, STEP_TIMES, CLAIMS)
-ALLOWANCE = 1.1  # how much longer than its training time a run takes, before there is one to go by
+ALLOWANCE = 1.1  # the ratio of a run's total time to its training time, until one has been measured
 MEASURING_S = 10.0  # the time of measuring a method's steps
 MEASURED_WITH_STEPS = 10**6  # as if for a long run: its supervised start is then not cut
 
@@ -113,7 +113,7 @@ class Comparison:
         return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
 
     def settings_of(self, method: str) -> list[str]:
-        """What was set for it; settings of the form METHOD:section.field=value are for one method alone."""
+        """The settings for this method; those of the form METHOD:section.field=value are for one method only."""
         own = [text.partition(":")[2] for text in self.settings if text.partition(":")[0] == method]
         shared = [text for text in self.settings if text.partition(":")[0] not in self.methods]
         return [*shared, *own]
@@ -124,7 +124,7 @@ class Workbench:
     """A comparison in its folder.
 
     Several processes may work in one folder at once: each claims the runs that it makes. `tasks` keeps the data of the
-    seed that is being run. A run that failed since `began_at` is left aside: a later command tries it again.
+    seed that is being run. Runs that failed since `began_at` are skipped; a later command tries them again.
     """
 
     comparison: Comparison
@@ -371,7 +371,7 @@ class Workbench:
         return self.folder / STEP_TIMES / f"{method.replace(':', '.')}.json"
 
     def epochs(self, run: ComparedRun, task: Task, monitor: Monitor) -> Iterator[EpochRecord]:
-        """Start the run or go on with it, and keep what became of it; one that diverges ends."""
+        """Start or resume the run and save its result; a run that diverges ends there."""
         folder, started_at = RunFolder(self.folder / run.name), time.perf_counter()
         is_begun = (folder.path / EXPERIMENT).is_file()
         go = resume_run if is_begun else start_run
@@ -416,7 +416,7 @@ def split_name(template: str, split: int) -> str:
 def with_held_out(task: Task, n: int) -> Task:
     """The task without n of its labeled inputs, which take the place of its test set; training never sees them.
 
-    They are taken from one class after another, so that classes keep like numbers of labels; each keeps one at least.
+    They are taken from the classes in turn, so that these keep about equal numbers of labels, at least one each.
     """
     given = task.given_labels
     rng = stream(task.experiment.seed, "held out")
@@ -438,7 +438,7 @@ def with_held_out(task: Task, n: int) -> Task:
 
 
 def rows_at(part: ImageSet | VectorSet, rows: Tensor) -> ImageSet | VectorSet:
-    """These rows alone, on the scale of all of them."""
+    """These rows only, normalized by the statistics of all rows."""
     labels = part.labels[rows]
     if isinstance(part, ImageSet):
         return replace(part, images=part.images[rows], labels=labels, names=None)

@@ -18,7 +18,7 @@ KIND = "demo"
 
 @dataclass(frozen=True)
 class Pair:
-    """Two experiments that differ in one thing: whether anybody labels the images whose label is hidden."""
+    """Two experiments that differ in one thing: whether hidden labels are replaced by pseudo-labels."""
 
     laplacenet: Experiment
     supervised: Experiment
@@ -26,7 +26,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairOutcome:
-    """What came of the two with one seed."""
+    """The outcomes of the two with one seed."""
 
     seed: int
     laplacenet: Outcome
@@ -40,7 +40,7 @@ def demo_pair(seed: int, settings: Sequence[str] = ()) -> Pair:
 
 
 def labels_found(task: Task, network: Network) -> PseudoLabels:
-    """What the graph says of every training image with a trained network's embeddings."""
+    """The graph's labels of all training images, from the embeddings of a trained network."""
     features = Inference(network, task.views.plain).embed(task.inputs)
     return pseudo_label(features, task.given_labels, task.experiment.graph, n_classes=len(task.class_names))
 

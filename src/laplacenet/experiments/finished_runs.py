@@ -18,7 +18,7 @@ Curve = tuple[tuple[int, float, float | None], ...]
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run of a comparison and where it lies below its folder; in tuning it is judged on held-out labels."""
+    """One run of a comparison and its place below the folder; tuning runs are tested on held-out labels."""
 
     method: str
     seed: int
@@ -33,7 +33,7 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What became of a run: its outcome, None where it diverged, its curve, and what produced it.
+    """The result of a run: its outcome (None if it diverged), its curve and its provenance.
 
     `wall_s` is all that it took, with tests and checkpoints; `origin` has the commit, the hardware and the date.
     """
@@ -47,7 +47,7 @@ class FinishedRun:
 
     @property
     def error(self) -> float:
-        """One that diverged is as wrong as can be."""
+        """1 for a run that diverged."""
         return 1.0 if self.outcome is None or self.outcome.test_error is None else self.outcome.test_error
 
     @property
@@ -55,7 +55,7 @@ class FinishedRun:
         return self.curve[-1][1] if self.curve else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Where a machine keeps its files is left out."""
+        """Without the machine's paths."""
         return {
             "method": self.run.method,
             "seed": self.run.seed,
@@ -76,7 +76,7 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A run that an error ended, not its numbers: what it was, what the error says, and when (seconds of the clock)."""
+    """A run that an error ended: which, the error's message, and when (seconds of the clock)."""
 
     method: str
     seed: int
@@ -125,7 +125,7 @@ def curve_of(epochs: Iterable[EpochRecord]) -> Curve:
 
 
 def without_paths(experiment: Experiment) -> Experiment:
-    """The same on every machine: files by their own names, data sets wherever they lie."""
+    """The same on every machine: files by name, without their folders."""
     data = experiment.data
     file = data.split_file and Path(data.split_file).name
     return replace(experiment, data=replace(data, folder=None, split_file=file))

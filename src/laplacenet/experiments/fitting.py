@@ -1,6 +1,6 @@
-"""Settings that papers give for long runs on CIFAR, as they suit a shorter run and smaller images.
+"""Adapt settings that papers give for long runs on CIFAR to shorter runs and smaller images.
 
-What is learned from the data stays out of it: the length of the run and the size of its inputs decide, no label does.
+Only the length of the run and the size of its inputs decide, no label does.
 """
 
 import math

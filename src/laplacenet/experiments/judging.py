@@ -1,4 +1,4 @@
-"""What a task's hidden labels say of an epoch and of the last network."""
+"""Evaluate an epoch and the last network by a task's hidden labels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ from laplacenet.training import Epoch, LabelReport, Times
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """What a network is worth on a task's data; about inputs as they are it is asked once.
+    """The evaluation of a network on a task's data; unaugmented inputs are passed through it once.
 
-    A measure is None where there is nothing to judge by: no test set, no label that is known, no pictures. The
-    task's `test_inputs` may be given as they lie on the device: they need not travel for every epoch then.
+    A measure is None where there is nothing to judge by: no test set, no label that is known, no pictures. The task's
+    `test_inputs` may be given as they lie on the device: they need not travel for every epoch then.
     """
 
     task: Task
@@ -125,7 +125,7 @@ def judged_labels(task: Task, report: Any) -> dict[str, Any]:
 
 
 def missing_classes(task: Task, pseudo_labels: PseudoLabels) -> list[str]:
-    """The classes of which labels are given, but which no unlabeled input was taken for."""
+    """The labeled classes that were assigned to no unlabeled input."""
     is_hidden, n_classes = task.given_labels < 0, len(task.class_names)
     given = task.given_labels[~is_hidden].bincount(minlength=n_classes)
     found = pseudo_labels.labels.cpu()[is_hidden].bincount(minlength=n_classes)

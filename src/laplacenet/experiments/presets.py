@@ -1,6 +1,6 @@
-"""Presets: sets of defaults, for each named data set and for one's own pictures.
+"""Presets: sets of defaults, for each named data set and for the user's own pictures.
 
-That of the data applies by itself; another may be laid over it.
+The preset of the data set is the default; another may override it.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from laplacenet.training.methods.presets import METHOD_PRESETS, method_preset
 def digits() -> Experiment:
     """Minutes on a laptop: four labels a class, a small network, few steps at a rate that suits them.
 
-    An image of 8×8 pixels bears less than one of 32×32: the grey square is smaller, and a mirrored digit is none.
+    Images of 8×8 pixels need weaker augmentation than 32×32: the grey square is smaller, and digits are not mirrored.
     """
     return Experiment(
         name="digits",
@@ -60,7 +60,7 @@ def two_moons() -> Experiment:
 
 
 def pictures() -> Experiment:
-    """One's own pictures with the labels that they come with: a small network and as many steps as a CPU bears."""
+    """The user's own pictures with the labels that they have: a small network, and few enough steps for a CPU."""
     return Experiment(
         name="pictures",
         data=DataConfig(name="pictures"),

@@ -1,4 +1,4 @@
-"""From an experiment to a run folder: train, judge every epoch, record, checkpoint, and leave the model for use."""
+"""From an experiment to a run folder: train, evaluate every epoch, record, checkpoint, and save the model."""
 
 import dataclasses
 import functools
@@ -68,8 +68,8 @@ def start_run(
 ) -> Iterator[EpochRecord]:
     """A fresh run: yields every epoch once it is recorded, and after the last step the folder holds the outcome.
 
-    The monitor hears of every step and may stop the run between two of them; it can then be resumed. `asked` says by
-    which measures the last network is judged.
+    The monitor counts the steps and may stop the run between two of them; it can then be resumed. `asked` says by which
+    measures the last network is judged.
     """
     group = current_group()
 
@@ -98,7 +98,7 @@ def resume_run(
 ) -> Iterator[EpochRecord]:
     """The folder's run from its checkpoint on, as if it had never stopped; later records are dropped and made again.
 
-    What was found damaged and how it was made good is logged as a warning; what cannot be made good is refused.
+    Damage that can be repaired is logged as a warning; other damage is refused.
     """
     group = current_group()
 
@@ -130,7 +130,7 @@ def _refuse_finished(folder: RunFolder) -> None:
 
 
 def _history(folder: RunFolder, task: Task) -> dict[str, Any]:
-    """What is known of the run's earlier sessions."""
+    """The records of the run's earlier sessions."""
     try:
         found = folder.read_sealed(PROVENANCE)
         for part, kind in (("libraries", dict), ("hardware", dict), ("resumed", list)):
@@ -185,7 +185,7 @@ def session_origin(execution: Execution) -> dict[str, Any]:
 
 
 def origin(task: Task) -> dict[str, Any]:
-    """What a run's numbers come from, beside code and hardware."""
+    """The provenance of a run's numbers besides code and hardware."""
     parts = {"train": task.dataset.train, "test": task.dataset.test}
     hashes = {name: data_hash(part) for name, part in parts.items() if part is not None}
     return {"seed": task.experiment.seed, "data": {"name": task.dataset.name, **hashes}}
@@ -218,7 +218,7 @@ def require_same_in_all(known: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A task under way in its folder."""
+    """A running task in its folder."""
 
     task: Task
     folder: RunFolder

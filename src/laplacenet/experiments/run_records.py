@@ -1,4 +1,4 @@
-"""What a run leaves behind in numbers: a line for every epoch, and the outcome."""
+"""The records of a run: a line for every epoch, and the outcome."""
 
 import dataclasses
 import hashlib
@@ -107,7 +107,7 @@ def hash_of_epochs(folder: RunFolder) -> str:
 
 
 def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
-    """What the epochs say of the whole run; the last network's own numbers are put in by whoever has it."""
+    """A summary of the epochs; the caller adds the numbers of the last network."""
     last_step = records[-1].step if records else 0
     times = [record.step_s for record in records]
     return Outcome(
@@ -135,7 +135,7 @@ def last_known(records: Sequence[EpochRecord], field: str) -> Any:
 
 
 def remarks(record: EpochRecord) -> dict[str, str]:
-    """What the graph had trouble with in this epoch, by kind, so that each kind can be said once."""
+    """Problems of the graph in this epoch, by kind, so that each kind is reported once."""
     found = {}
     if record.is_converged is False:
         found["converged"] = (

@@ -52,7 +52,7 @@ class StepTimes:
         return self.main.seconds(n_steps - n_first) + (0.0 if self.first is None else self.first.seconds(n_first))
 
     def steps_within(self, limit_s: float) -> int:
-        """The most steps that take no longer, by bisection; at least one."""
+        """The largest number of steps that fits into the time, by bisection; at least one."""
         low, high = 1, 2
         while self.seconds(high) <= limit_s and high < 10**9:
             low, high = high, 2 * high

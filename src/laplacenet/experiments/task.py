@@ -32,7 +32,7 @@ from laplacenet.training.methods import BaseMethod
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """An experiment with everything it names at hand.
+    """An experiment with everything it names loaded.
 
     `given_labels` are all that training sees; `true_labels` and `test_labels` are for evaluation, −1 where unknown.
     """
@@ -83,7 +83,7 @@ class Task:
         return network
 
     def notes(self) -> list[str]:
-        """What the person who waits should know before the first step."""
+        """Warnings for the user before the first step."""
         notes = []
         skipped = self.dataset.skipped
         if skipped:
@@ -97,8 +97,7 @@ def prepare(
 ) -> Task:
     """Load what the experiment names; a network that cannot read the inputs is refused here.
 
-    `data_folder` is where to look for the data instead of where the experiment says. The monitor hears of every picture
-    that is read.
+    `data_folder` is where to look for the data instead of where the experiment says. The monitor counts the pictures.
     """
     data = experiment.data
     name = found_in(data_folder, data.name) if data_folder is not None else data.name
@@ -124,7 +123,7 @@ def prepare(
 
 
 def found_in(folder: Path, name: str) -> str:
-    """A data set's name as it is; a file or folder that was moved, by its own name in the folder."""
+    """The name of a data set unchanged; a file or folder that was moved, by its name in the folder."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name the one that holds the data")
     moved = folder / Path(name).name

@@ -1,9 +1,9 @@
-"""Good features and a few labels become labels for every point: a classifier's opinion, spread over the graph.
+"""Labels for every point from good features and a few labels: a classifier's probabilities, smoothed by the graph.
 
-On features of a pretrained network the paper's graph alone loses to logistic regression, whose opinion it lacks. So the
-classifier's probabilities are put on every node (given labels stay as they are), a little diffusion lets neighbors
-agree, and Algorithm 1 makes the classes as frequent as is believed. What is believed comes from the given labels and
-from the scores themselves, never from an assumption that classes are equally frequent.
+On features of a pretrained network the paper's graph alone is less accurate than logistic regression. So every node
+starts from the classifier's probabilities (given labels are kept), a little diffusion smooths them over neighbors, and
+Algorithm 1 aligns them to the class prior. The prior is estimated from the given labels and from the scores themselves,
+never assumed to be uniform.
 """
 
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ USUAL_PENALTY = 100.0
 ENOUGH_TO_CHOOSE = 5  # labels a class, on average, from which C is chosen by cross-validation
 FOLDS_TO_CHOOSE = 5
 FEW = 3  # labels a class, on average, below which the graph's own opinion counts as much as the classifier's
-MOST_TO_COMPARE = 100_000  # points up to which labels are hidden from the graph alone, too, to see whether it is better
+MOST_TO_COMPARE = 100_000  # up to so many points the graph alone is cross-validated, too, to see whether it is better
 GRAPH_ALONE_MU = 0.01  # the paper's
 LABELS_OF_MU = 2  # labels a class up to which `mu` is what the configuration says
 ALIGNMENT_STRENGTH = 0.75  # full alignment finds more of the rare classes, but costs accuracy where classes overlap
@@ -72,11 +72,11 @@ class GuidedConfig:
 
 @dataclass(frozen=True, eq=False)
 class GuidedLabels:
-    """What classifier and graph together say of every point.
+    """The result of classifier and graph for every point.
 
     `scores` are calibrated with `temperature` and sum to 1 in each row; `labels` are their largest entries, a given
-    label is kept. Row i of `unseen` is what was said of a labeled point while its own label was hidden, calibrated too;
-    NaN where that was not asked. `folds` are the labels that were hidden together, −1 for rows never hidden.
+    label is kept. Row i of `unseen` holds the scores of a labeled point while its label was held out, calibrated too;
+    NaN elsewhere. `folds` are the labels that were held out together, −1 for rows never held out.
     """
 
     labels: Int[Tensor, " n"]
@@ -107,7 +107,7 @@ class RowTransform:
         return unit_rows(self.centered(features))
 
     def centered(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """The rows before they are brought to length 1."""
+        """The rows before normalization."""
         found = features.to(self.center)
         return (found.clamp(min=0).sqrt() if self.is_rooted else found) - self.center
 
@@ -143,7 +143,7 @@ class Classifier:
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """All that does not depend on labels: the transformed rows and the graph over them."""
+    """What does not depend on labels: the transformed rows and the graph over them."""
 
     transform: RowTransform
     X: Float[Tensor, "n d"]
@@ -175,7 +175,7 @@ def guided_labels(
 def label_landscape(
     land: Landscape, labels: Shaped[Array, "..."], *, n_classes: int | None, config: GuidedConfig
 ) -> GuidedLabels:
-    """As `guided_labels`; the landscape serves any number of labelings."""
+    """As `guided_labels`; a landscape can be used for any number of labelings."""
     y = checked_labels(as_tensor(labels, what="labels").to(land.X.device), len(land.X), n_classes)
     # a step of the classifier takes milliseconds; on a busy machine threads that share it took ten times as long
     with threadpool_limits(1, user_api="blas"):
@@ -212,7 +212,7 @@ class _Answer:
 
 
 class Guide:
-    """Classifier and graph for one set of given labels, all of them or all but some that are hidden again."""
+    """Classifier and graph for one set of given labels: all of them, or all but a held-out fold."""
 
     def __init__(self, land: Landscape, y: Int[Tensor, " n"], n_classes: int, config: GuidedConfig) -> None:
         self.land, self.y, self.n_classes, self.config = land, y, n_classes, config
@@ -249,7 +249,7 @@ class Guide:
         return best, found[best]
 
     def _n_found_by_graph(self, folds: Int64[np.ndarray, " m"]) -> int:
-        """How many of the given labels the graph alone finds, each while its fold is hidden."""
+        """The cross-validated accuracy of the graph alone."""
 
         def count(fold: int) -> int:
             hidden = self.labeled[torch.from_numpy(folds == fold).to(self.y.device)]
@@ -276,7 +276,7 @@ class Guide:
         return Classifier(self.land.transform, weights, offsets, self.temperature)
 
     def ask(self, seen: Int[Tensor, " n"]) -> _Answer:
-        """What these of the given labels, and no others, make of every point."""
+        """The scores of every point from these labels only."""
         is_seen = (seen[self.labeled] >= 0).cpu().numpy()
         # not from the solution for more labels: separable ones are fitted by it already, the hidden ones among them
         model = self._fit(is_seen, C=self.C, tol=FINAL_TOL, start=None)
@@ -290,14 +290,14 @@ class Guide:
             F, is_converged = self._with_graph_alone(F, P, seen, is_converged)
         prior = self._prior(F[self.y < 0])
         aligned = align_to_prior(F, is_labeled, prior, iterations=self.config.graph.alignment_iterations)
-        strength = ALIGNMENT_STRENGTH if self.config.prior is None else 1.0  # shares that are known are kept to
+        strength = ALIGNMENT_STRENGTH if self.config.prior is None else 1.0  # a given prior is used as it is
         scores = partly_aligned(F, aligned, strength=strength)
         n_iterations = diffused.n_iterations
         return _Answer(scores, torch.from_numpy(prior).to(scores), model, n_iterations, is_converged)
 
     @property
     def mu(self) -> float:
-        """The more labels a class has, the more the classifier is worth beside the neighbors."""
+        """µ: the more labels a class has, the more the classifier is trusted relative to the neighbors."""
         n_each = len(self.classes) / int((self.counts > 0).sum())
         growth: float = max(1.0, n_each / LABELS_OF_MU) ** (2 / 3)
         return self.config.graph.mu * growth
@@ -348,7 +348,7 @@ class Guide:
 
 
 def with_given(P: Float[Tensor, "n C"], y: Int[Tensor, " n"]) -> Float[Tensor, "n C"]:
-    """What a classifier says of each point, but of a labeled one what its label says."""
+    """The classifier's probabilities; one-hot rows for labeled points."""
     return torch.where((y >= 0)[:, None], one_hot(y, P.shape[1]).to(P.dtype), P)
 
 
@@ -372,7 +372,7 @@ def diffuse(
 
 
 def partly_aligned(F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, strength: float) -> Float[Tensor, "n C"]:
-    """As if each class had been multiplied by a power of its weight in Algorithm 1; 1 is all of it, 0 nothing."""
+    """Partial alignment: each class is multiplied by a power of its weight in Algorithm 1; 1 aligns fully, 0 not."""
     shares = F / F.sum(dim=1, keepdim=True).clamp(min=torch.finfo(F.dtype).tiny)
     mixed = shares ** (1 - strength) * aligned**strength
     total = mixed.sum(dim=1, keepdim=True)
@@ -380,11 +380,11 @@ def partly_aligned(F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, st
 
 
 def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, " C"]) -> Float64[np.ndarray, " C"]:
-    """The classes' shares, from the counts of given labels and of labels found where none was given.
+    """The prior, from the counts of given labels and of predicted ones.
 
-    Labels drawn at random tell the shares: shrunk, they make one half, what was found the other. Counts too even to
-    have been drawn at random were chosen class by class and tell nothing: then what was found stands against one
-    label a class. A class without a given label has no share.
+    Labels drawn at random are informative: the result is the mean of their shrunken shares and the predicted ones.
+    Counts too even for a random draw were chosen class by class and say nothing: then the predicted shares are used,
+    shrunk by one label a class. A class without a given label has no share.
     """
     is_present = counts > 0
     n_given, n_present = int(counts.sum()), int(is_present.sum())
@@ -403,7 +403,7 @@ def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, "
 
 
 def doubted_shares(found: Float64[np.ndarray, " C"], *, n_given: int, doubt: float) -> Float64[np.ndarray, " C"]:
-    """The shares of the labels found, drawn towards equal ones as if `doubt` labels a class said so."""
+    """The predicted shares, shrunk towards equal ones by `doubt` pseudo-counts a class."""
     n_classes = len(found)
     weight = doubt * n_classes / (doubt * n_classes + n_given)
     drawn: np.ndarray = weight / n_classes + (1 - weight) * found
@@ -411,7 +411,7 @@ def doubted_shares(found: Float64[np.ndarray, " C"], *, n_given: int, doubt: flo
 
 
 def too_even(counts: Int64[np.ndarray, " C"]) -> bool:
-    """Whether even classes of equal size would hardly ever get counts as even as these from a random draw."""
+    """Whether counts are more even than a random draw would give even from classes of equal size."""
     if len(counts) < 2:
         return True
     expected = counts.sum() / len(counts)
@@ -438,7 +438,7 @@ def stratified_folds(classes: Int64[np.ndarray, " m"], n_folds: int, *, seed: in
 
 
 def fit_temperature(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"]) -> float:
-    """The temperature with the least log-loss; its logarithm is held as if drawn with deviation 1 around 0."""
+    """The temperature with the least log-loss, under a standard normal prior on its logarithm."""
 
     def loss(log_temperature: float) -> float:
         return log_loss(logits / np.exp(log_temperature), classes) * len(classes) + log_temperature**2 / 2
@@ -448,7 +448,7 @@ def fit_temperature(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarra
 
 
 def fit_temperature_to(logits: Float64[np.ndarray, "m C"], scores: Float64[np.ndarray, "m C"]) -> float:
-    """The temperature at which these logits say most nearly what the scores say, by cross-entropy."""
+    """The temperature at which these logits fit the scores best, by cross-entropy."""
 
     def loss(log_temperature: float) -> float:
         return -float((scores * log_softmax(logits / np.exp(log_temperature), axis=1)).sum(axis=1).mean())
@@ -462,7 +462,7 @@ def log_loss(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"
 
 
 def finite(logits: Float64[np.ndarray, "m C"]) -> Float64[np.ndarray, "m C"]:
-    """A class that a fold left without labels has the logit −∞, which no temperature could bear."""
+    """Replace the logit −∞ of a class that a fold left without labels, which no temperature could scale."""
     lowest = np.where(np.isfinite(logits), logits, 0).min()
     found: np.ndarray = np.maximum(logits, lowest - 10)
     return found

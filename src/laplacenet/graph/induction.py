@@ -1,4 +1,4 @@
-"""Points that were not there when the graph was made: each takes the mean of its nearest training points' labels."""
+"""Labels for new points: the mean of the nearest training points' labels."""
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ def neighbor_means(
 ) -> Float64[Tensor, "m C"]:
     """The mean of the k nearest points' distributions, weighted by cosine, as rows that sum to 1.
 
-    A point whose distribution is zero has no voice; where nobody has one, the row is `otherwise`.
+    Points whose distribution is zero are ignored; if all are, the row is `otherwise`.
     """
     k = min(k, len(points))
     means = torch.empty(len(queries), distributions.shape[1], dtype=torch.float64, device=queries.device)

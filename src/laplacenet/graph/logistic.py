@@ -99,7 +99,9 @@ def fit_soft_logistic(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What is fitted; `compare` takes the targets from the probabilities, in place, and gives the cross-entropy."""
+    """The problem to solve; `compare` subtracts the targets from the probabilities in place and returns the
+    cross-entropy.
+    """
 
     X: Float[np.ndarray, "m d"]
     share: Float[np.ndarray, " m"]

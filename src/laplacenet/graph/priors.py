@@ -49,7 +49,7 @@ def numeric_shares(numbers: Any, n_classes: int, *, shown: Any) -> tuple[float, 
 
 
 def shrunk_shares(counts: Int64[np.ndarray, " C"]) -> Float64[np.ndarray, " C"]:
-    """The labeled shares, shrunk towards equal ones as far as so few labels leave room for doubt.
+    """The labeled shares, shrunk towards equal ones: the fewer labels, the more.
 
     The James-Stein estimator of Hausser and Strimmer (2009): where counts differ no more than a random draw of labels
     would make them differ, the shares are equal; with many labels they are what was counted.

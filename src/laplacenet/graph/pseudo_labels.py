@@ -24,7 +24,7 @@ EXACT_UP_TO = {"cpu": 100_000, "cuda": 2_000_000}
 
 @dataclass(frozen=True)
 class PseudoLabels:
-    """What the graph says of every point.
+    """The graph's labels for every point.
 
     `scores` are after alignment and sum to 1 in each row; `labels` are their largest entries, but a given label is
     kept. A point that no label reaches is `unreachable`: its scores are the prior. `recall` is the share of true
@@ -68,7 +68,7 @@ class Graph:
 
 @torch.no_grad()
 def connect(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) -> Graph:
-    """The graph over rows of length 1: dear, and the same whichever labels are given."""
+    """The graph over unit vectors: expensive to build, and the same for any labels."""
     neighbors = search_neighbors(X, config, group)
     mark("neighbors")
     W_normalized = normalize(affinity(neighbors))
@@ -80,7 +80,7 @@ def connect(X: Float[Tensor, "n d"], config: GraphConfig, group: Group = ALONE) 
 def spread(
     graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes: int, group: Group = ALONE
 ) -> PseudoLabels:
-    """What the graph makes of these labels, −1 where hidden."""
+    """Propagate these labels (−1 = hidden) over the graph."""
     W_normalized = graph.W_normalized
     Y = one_hot(y, n_classes).to(W_normalized.dtype)
     prior = class_prior(Y, config.prior)

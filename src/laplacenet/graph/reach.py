@@ -1,4 +1,4 @@
-"""Which points the labels reach, and scores for those that the solver did not come to."""
+"""Which points the labels reach, and scores for those where the solver's are still zero."""
 
 import numpy as np
 import scipy.sparse

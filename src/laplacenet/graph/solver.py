@@ -71,7 +71,7 @@ def solve(
 def solve_classes(
     W_normalized: Float[Tensor, "n n"], Y: Float[Tensor, "n C"], *, gamma: float, tol: float, max_iterations: int
 ) -> Solution:
-    """In this process, as many classes at a time as pay."""
+    """In this process, in blocks of classes that fit the cache or memory."""
     Y = Y.to(W_normalized.dtype)
     n_at_once = classes_at_once(Y)
 
@@ -102,7 +102,7 @@ def solve_classes(
 
 
 def classes_at_once(Y: Float[Tensor, "n C"]) -> int:
-    """How many classes the conjugate gradients take together."""
+    """How many classes are solved at a time."""
     n_bytes = len(Y) * Y.element_size()
     if Y.device.type == "cpu":
         return LINE * max(1, CPU_BLOCK_BYTES // (n_bytes * LINE))

@@ -1,1 +1,1 @@
-"""One's own pictures: from a few labels to a label for each, how sure it is, and what to label next."""
+"""The user's own pictures: from a few labels to a label for each, its confidence, and what to label next."""

@@ -1,4 +1,4 @@
-"""Which rows are most worth a person's label next, and which given labels are worth a second look."""
+"""Which rows to label next, and which given labels to check again."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from laplacenet.labeling.result import Labeling, path_cell
 from laplacenet.runtime import InputError, stream
 from laplacenet.runtime.csv_files import csv_text
 
-POOL = 4_000  # rows compared with one another: their similarities fill 64 MB
-N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by itself
+POOL = 4_000  # rows that are compared pairwise: their similarities take 64 MB
+N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by default
 ALIKE = math.exp(-1)  # closeness at the reach
-FLOOR = 0.01  # what a row counts of which the graph is sure: sure is not right, and ties are broken by coverage
+FLOOR = 0.01  # weight of a row of which the graph is certain: it may be wrong, and ties are broken by coverage
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +27,13 @@ class Selection:
 
 
 def select_next(labeling: Labeling, n: int) -> Selection:
-    """The n rows without a given label whose labels would settle most of what is unsettled.
+    """The n unlabeled rows whose labels would reduce the uncertainty most.
 
-    Each row of the collection wants to lie near a labeled one, the more the less sure the graph is of it: it weighs
-    what its label's margin lacks to 1. One row after another is taken that adds most to the sum of weight ×
-    closeness to the nearest row taken. So a row in the middle of an unsure crowd comes first; its twins then add
-    little, which spreads the choice over clusters; and an outlier, however unsure, is close to itself alone.
-    Uncertainty without this picks fifty pictures of one hard pair, spread without it picks outliers. Fewer rows are the
-    beginning of more.
+    A row's weight is 1 minus the margin of its label. Rows are selected greedily: each adds most to the sum over all
+    rows of weight × closeness to the nearest selected row. So a row in the middle of an uncertain cluster comes first;
+    its near-duplicates then add little, which spreads the selection over clusters; and an outlier, however uncertain,
+    is close to itself only. Uncertainty alone would select fifty pictures of one hard pair of classes, coverage alone
+    outliers. A shorter list is the beginning of a longer one.
     """
     require_some(n)
     candidates = torch.nonzero(~labeling.is_given).squeeze(1)
@@ -49,19 +48,19 @@ def select_next(labeling: Labeling, n: int) -> Selection:
 
 
 def suspects(labeling: Labeling) -> Int64[Tensor, " m"]:
-    """Given labels that the scores they had no part in contradict, the most clearly contradicted first."""
+    """Given labels that are contradicted by held-out scores, the clearest first."""
     rows = torch.nonzero(labeling.is_suspect).squeeze(1)
     return rows[contradiction(labeling, rows).argsort(descending=True, stable=True)]
 
 
 def contradiction(labeling: Labeling, rows: Int64[Tensor, " m"]) -> Float[Tensor, " m"]:
-    """By how much the best unseen score stands above that of the label that was given."""
+    """The best held-out score minus that of the given label."""
     unseen = labeling.unseen_scores[rows].nan_to_num(0.0)
     return unseen.amax(1) - unseen.gather(1, labeling.given[rows, None]).squeeze(1)
 
 
 def why(labeling: Labeling, row: int, n_alike: int) -> str:
-    """In words: between which labels the row stands, and how many others are like it."""
+    """In words: the two most likely labels of the row, and how many others are like it."""
     names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
@@ -87,20 +86,20 @@ def require_some(n: int) -> None:
 
 
 def suspect_entries(labeling: Labeling, n: int) -> list[tuple[int, int, str]]:
-    """The n most doubtful of the given labels: row, what the scores say that it had no part in, reason."""
+    """The n most doubtful of the given labels: row, the label by held-out scores, reason."""
     require_some(n)
     rows = suspects(labeling)[:n].tolist()
     return [(row, int(labeling.unseen_scores[row].argmax()), why_suspect(labeling, row)) for row in rows]
 
 
 def guess_confidence(labeling: Labeling, row: int, guess: int) -> float:
-    """Of a given label's guess, by the scores that the label had no part in."""
+    """The confidence of a guess; for given labels by held-out scores."""
     scores = labeling.unseen_scores[row] if labeling.is_given[row] else labeling.scores[row]
     return float(scores[guess])
 
 
 def as_csv(labeling: Labeling, rows: Sequence[tuple[int, int, str]]) -> str:
-    """A list to fill in: an empty column for the label, so that a guess nobody looked at is never taken for one."""
+    """A list to fill in: an empty column for the label, so that an unchecked guess is never taken for a label."""
     names = labeling.summary.class_names
     cells = (
         (path_cell(labeling.names[row]), "", names[guess], f"{guess_confidence(labeling, row, guess):.4f}", reason)
@@ -120,7 +119,7 @@ def _drawn_by_weight(weights: Float[Tensor, " n"], size: int) -> Int64[Tensor, "
 def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:
     """exp(−distance/scale) by cosine; the scale is the reach at which N_COVERING rows can cover all m of them.
 
-    It does not depend on how many are asked for, so that fewer are the beginning of more.
+    It does not depend on n, so that a shorter list is the beginning of a longer one.
     """
     distances = (1 - features @ features.T).clamp(min=0)
     reach = min(len(features) - 1, max(1, round(len(features) / N_COVERING)))
@@ -129,9 +128,10 @@ def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:
 
 
 def _greedy_cover(closeness: Float[Tensor, "m m"], weights: Float[Tensor, " m"], n: int) -> Int64[Tensor, " n"]:
-    """Row after row, each the one that adds most; none twice.
+    """Greedy selection: each row is the one that adds most.
 
-    What a row adds only shrinks as others are taken, so an old sum is a bound: only the row that leads is summed again.
+    The gain of a row only shrinks as others are selected, so an old sum is an upper bound, and only the leading row is
+    summed again.
     """
     covered = torch.zeros(len(weights))
     bounds = closeness @ weights

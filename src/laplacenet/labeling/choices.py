@@ -191,19 +191,19 @@ LARGEST_SIDE = {"cpu": 32, "cuda": 64}
 LEAST_FOR_PATCHES = 16
 """Pixels a side; below, a patch is half of the picture."""
 MANY_FOR_GPU = 10_000
-"""Pictures from which a GPU can learn a deep network's filters."""
+"""Number of pictures from which a GPU can train a deep network's filters."""
 FINE_TUNED_SIDE = {"cpu": 96, "cuda": 160}
-"""Pixels a side at which a pretrained network is trained on."""
+"""Pixels a side at which a pretrained network is fine-tuned."""
 FINE_TUNED_BATCH = 48
 MOST_BYTES = 2 << 30
-"""Of pictures that are held in memory while a network is trained beside pretrained features."""
+"""Memory for the pictures on which a network is trained in addition to pretrained features."""
 BATCH_SIZE = 100
 LARGEST_K, SMALLEST_K = 50, 5
 ROWS_PER_NEIGHBOR = 8  # a row's neighbors should be a small part of its class
 
 
 def size_beside(settings: LabelingSettings, device: torch.device) -> int | None:
-    """The side in pixels for the network that is trained beside pretrained features."""
+    """The side in pixels for the network that is trained in addition to pretrained features."""
     sides = FINE_TUNED_SIDE if settings.beside == PRETRAINED else LARGEST_SIDE
     size = chosen_size(settings.collection, device, sides=sides)
     n_pictures = max(1, len(find_pictures(Path(settings.collection.pictures).expanduser())[0]))
@@ -213,7 +213,7 @@ def size_beside(settings: LabelingSettings, device: torch.device) -> int | None:
 def chosen_size(
     config: CollectionConfig, device: torch.device, *, sides: Mapping[str, int] = LARGEST_SIDE
 ) -> int | None:
-    """The side in pixels for a folder's pictures: theirs where it is small, else what the device can train on."""
+    """The side in pixels for a folder's pictures: their own if it is small, else what the device can train on."""
     folder = Path(config.pictures).expanduser()
     if config.size is not None or not folder.is_dir():
         return config.size

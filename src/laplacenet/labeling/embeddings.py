@@ -1,4 +1,4 @@
-"""A graph over embeddings, kept as a model for rows that come later: what `laplacenet review` leaves of them."""
+"""A graph over embeddings as a model for new rows; `laplacenet review` saves one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ KIND = "graph"
 
 @dataclass(frozen=True, eq=False)
 class GraphModel:
-    """Rows of length 1 with their scores (zero where no label came), and what makes probabilities of scores."""
+    """Unit vectors with their scores (zero where no label reached), and what turns scores into probabilities."""
 
     points: Float[Tensor, "n d"]
     scores: Float[Tensor, "n C"]

@@ -1,4 +1,4 @@
-"""How accurate the labels are, judged by labels that had no part in them: given ones that were hidden, or true ones."""
+"""Estimate the accuracy of the labels from given labels that were held out, or measure it with true ones."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ LEVEL = 0.95
 def wilson(share: float, n: float | int, *, level: float = LEVEL) -> Interval:
     """Wilson's score interval, which keeps its level with few trials and at shares near 0 and 1.
 
-    `n` need not be whole: trials that count unequally are worth fewer than there are of them.
+    `n` may be fractional: trials with unequal weights count as fewer.
     """
     z = float(norm.ppf((1 + level) / 2))
     center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -37,9 +37,9 @@ def wilson(share: float, n: float | int, *, level: float = LEVEL) -> Interval:
 def share_among(
     is_right: Bool[Tensor, " m"], weights: Float[Tensor, " m"], *, n_others: int, level: float = LEVEL
 ) -> Interval:
-    """The share that is right among `n_others` rows, from rows drawn like them of which some count more.
+    """The accuracy among `n_others` rows, from weighted rows drawn from the same population.
 
-    Kish's effective number of trials is (Σw)²/Σw². The others are a draw too: 1/n + 1/n_others is their joint variance.
+    Kish's effective number of trials is (Σw)²/Σw². The others are a sample too: 1/n + 1/n_others is the joint variance.
     """
     total = weights.double().sum()
     n_effective = float(total**2 / weights.double().square().sum())
@@ -48,7 +48,7 @@ def share_among(
 
 
 FEWEST = 10
-"""Judged labels below which a share says next to nothing."""
+"""With fewer test labels an accuracy says next to nothing."""
 
 
 def estimate_accuracy(
@@ -59,9 +59,9 @@ def estimate_accuracy(
     method: str,
     class_names: tuple[str, ...],
 ) -> Estimate:
-    """From the rows whose scores are unseen ones (others are NaN).
+    """From the rows with held-out scores (others are NaN).
 
-    A class counts as often as `prior` expects it among the rows, whatever its share of the given labels.
+    Classes are weighted by `prior`, whatever their share of the given labels.
     """
     is_judged = (given >= 0) & ~unseen.isnan().any(dim=1)
     truth, found = given[is_judged], unseen[is_judged].argmax(dim=1)
@@ -85,7 +85,7 @@ def class_estimate(name: str, is_right: Bool[Tensor, " m"]) -> ClassEstimate:
 
 
 def accuracy_on(found: Int64[Tensor, " n"], truth: Int64[Tensor, " n"]) -> tuple[int, Interval | None]:
-    """How many labels of a test set are known, and the share of them that was found."""
+    """The number of test labels, and the accuracy on them."""
     is_known = truth >= 0
     n = int(is_known.sum())
     return n, wilson(int((found == truth)[is_known].sum()) / n, n) if n else None
@@ -94,11 +94,11 @@ def accuracy_on(found: Int64[Tensor, " n"], truth: Int64[Tensor, " n"]) -> tuple
 BOUNDS = (0.01, 20.0)
 N_BINS = 10
 FEW = 20
-"""With fewer labels than this the temperature is hardly known."""
+"""With fewer labels than this the temperature is very uncertain."""
 
 
 def calibrate(evidence: Evidence, labels: Int64[Tensor, " m"]) -> Calibration | None:
-    """The temperature for evidence in which these labels had no part, and how well confidences fit with it."""
+    """Fit the temperature on held-out scores, and measure the calibration."""
     if not len(labels):
         return None
     temperature = fit_temperature(evidence, labels)
@@ -107,9 +107,9 @@ def calibrate(evidence: Evidence, labels: Int64[Tensor, " m"]) -> Calibration | 
 
 
 def fit_temperature(evidence: Evidence, labels: Int64[Tensor, " m"]) -> float:
-    """The temperature with the least log-loss, held back as if its logarithm had been drawn with deviation 1 around 0.
+    """The temperature with the least log-loss, under a normal prior (mean 0, deviation 1) on its logarithm.
 
-    With hundreds of labels the hold is nothing; with ten it keeps a temperature from running off to a bound.
+    With hundreds of labels the prior has no effect; with ten it keeps the temperature away from its bounds.
     """
 
     def loss(log_temperature: float) -> float:
@@ -121,7 +121,7 @@ def fit_temperature(evidence: Evidence, labels: Int64[Tensor, " m"]) -> float:
 
 
 def calibration_bins(scores: Float[Tensor, "m C"], labels: Int64[Tensor, " m"]) -> tuple[CalibrationBin, ...]:
-    """Ten bins of confidence of one width; those that hold nothing are left out."""
+    """Ten bins of confidence of equal width; empty ones are left out."""
     confidence, found = scores.double().max(dim=1)
     is_right = (found == labels).double()
     places = (confidence * N_BINS).long().clamp(0, N_BINS - 1)
@@ -134,21 +134,21 @@ def calibration_bins(scores: Float[Tensor, "m C"], labels: Int64[Tensor, " m"]) 
 
 
 def expected_error(bins: tuple[CalibrationBin, ...]) -> float:
-    """The mean distance between confidence and accuracy, each bin by its number."""
+    """The mean distance between confidence and accuracy, weighted by the number in each bin."""
     total = sum(entry.n for entry in bins)
     return sum(entry.n * abs(entry.confidence - entry.accuracy) for entry in bins) / max(1, total)
 
 
 WRONG_SHARE = 0.05
-"""How many given labels are taken to be wrong before any is looked at: one in twenty."""
+"""The prior probability that a given label is wrong: one in twenty."""
 
 
 def suspect_labels(
     unseen: Float[Tensor, "n C"], given: Int64[Tensor, " n"], *, least_ratio: float = (1 - WRONG_SHARE) / WRONG_SHARE
 ) -> Bool[Tensor, " n"]:
-    """Where a class other than the given one is so much likelier that a slip is the better explanation.
+    """Given labels for which another class is so much likelier that a mistake is the better explanation.
 
-    If one label in twenty is wrong, and then says something else than the likeliest class, the odds of a slip are
+    If one label in twenty is wrong, and then says something else than the likeliest class, the odds of a mistake are
     0.05 · p(likeliest) to 0.95 · p(given); `least_ratio` can ask for more. `unseen` are calibrated, NaN for rows
     without such scores.
     """
@@ -172,10 +172,10 @@ def estimate_by_folds(
     method: str,
     class_names: tuple[str, ...],
 ) -> Estimate:
-    """`unseen` are scores of labeled rows while their fold was hidden, NaN elsewhere.
+    """`unseen` are the scores of labeled rows while their fold was held out, NaN elsewhere.
 
     `shares` are ways to count the classes, by `shares_to_count`: the interval holds all of theirs, the value is the
-    mean of theirs. Three things that a plain share of labels found again would hide:
+    mean of theirs. It allows for three things that the plain cross-validated accuracy ignores:
 
     * The answer that counts had all labels, one that is judged only those outside a fold: half of them with two folds.
       So the upper end allows for an error that falls with the square root of the number of labels (measured: with its
@@ -204,14 +204,16 @@ def estimate_by_folds(
 
 
 def shares_to_count(given: Int64[Tensor, " n"], estimated: Float[Tensor, " C"]) -> tuple[Float[Tensor, " C"], ...]:
-    """How much each class counts: as often as it was drawn, and also as estimated if the counts say nothing."""
+    """The weights of the classes: their frequencies among the labels, and also the estimated prior if these are
+    balanced.
+    """
     counts = torch.bincount(given[given >= 0], minlength=len(estimated))
     drawn = (counts / counts.sum()).to(estimated.dtype)
     return (drawn, estimated) if too_even(counts[counts > 0].numpy()) else (drawn,)
 
 
 def widen(accuracy: Interval, *, n_folds: int, unjudged: float) -> Interval:
-    """By what the folds' smaller number of labels and the unjudged share of the rows leave open."""
+    """Widen the interval for the folds' smaller number of labels and for the classes that cannot be tested."""
     remaining_error = (1 - accuracy.high) * (1 - 1 / n_folds) ** FASTEST
     return Interval(
         value=accuracy.value * (1 - unjudged + unjudged * OF_UNJUDGED),
@@ -222,8 +224,9 @@ def widen(accuracy: Interval, *, n_folds: int, unjudged: float) -> Interval:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of the labels that were found: how many were judged, the share that is right with its 95 % confidence interval,
-    the same for each class, and how far confidence is from accuracy on average."""
+    """Of the new labels: how many were tested, their accuracy with its 95 % confidence interval, the same for each
+    class, and the mean distance of confidence from accuracy.
+    """
 
     n: int
     accuracy: Interval
@@ -254,7 +257,7 @@ def per_class(
 
 
 def rows_of(run: Path, labeling: Labeling) -> Collection:
-    """The run's rows by name and given label, without what they look like: a list of true labels asks for no more."""
+    """The run's rows by name and given label, without their pictures: true labels need no more."""
     config = read_settings(RunFolder.open(run)).collection
     pictures = Path(config.pictures)
     n, class_names = len(labeling), labeling.summary.class_names

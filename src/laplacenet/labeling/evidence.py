@@ -1,9 +1,9 @@
-"""What scores say of a row beyond what they say of every row.
+"""Scores relative to the mean score of each class.
 
-Labels travel far over the graph, so the scores of a row are nearly those of all rows: what tells rows apart is how far
-a row's score for a class stands above that class's mean. The mean itself tells how many labels a class was given, not
-how many rows it has, and is replaced by the prior. Where labels were given equally to unequal classes, or at random,
-this labels more rows rightly than the scores themselves, and a temperature can make probabilities of it.
+Labels spread far over the graph, so the scores of all rows are nearly equal; what distinguishes rows is the ratio of a
+row's score for a class to the mean score of that class. The mean itself reflects how many labels a class was given, not
+how many rows it has, and is replaced by the prior. This labels more rows correctly than the scores themselves, and a
+temperature turns it into probabilities.
 """
 
 from dataclasses import dataclass, replace
@@ -36,26 +36,26 @@ class Evidence:
         return Evidence(self.logits[chosen], self.offset[chosen])
 
     def to(self, chosen: Bool[Tensor, " n"], others: "Evidence") -> "Evidence":
-        """The evidence of the others in the chosen rows."""
+        """With the chosen rows replaced by those of `others`."""
         pairs = ((self.logits, others.logits), (self.offset, others.offset))
         return Evidence(*(torch.where(chosen[:, None], new, old) for old, new in pairs))
 
 
 def class_masses(scores: Float[Tensor, "n C"], is_labeled: Bool[Tensor, " n"]) -> Float[Tensor, " C"]:
-    """The mean score of each class among the rows without a label; among all where every row has one."""
+    """The mean score of each class over the rows without a label; over all rows if every row has one."""
     counted = scores if bool(is_labeled.all()) else scores[~is_labeled]
     return counted.double().mean(dim=0)
 
 
 def graph_evidence(scores: Float[Tensor, "n C"], masses: Float[Tensor, " C"], prior: tuple[float, ...]) -> Evidence:
-    """How far each score stands above its class's mean; a class that no label speaks for has none."""
+    """Each score relative to its class's mean; nothing for a class without labels."""
     relative = scores.double() / masses.clamp(min=SMALLEST)
     logits = torch.where(masses > 0, relative, 0).clamp(min=SMALLEST).log()
     return Evidence(logits, torch.tensor(prior, dtype=torch.float64).log().expand_as(logits))
 
 
 def score_evidence(scores: Float[Tensor, "n C"]) -> Evidence:
-    """Scores that are probabilities already: at temperature 1 they come out as they are."""
+    """For scores that are probabilities already: unchanged at temperature 1."""
     logits = scores.double().clamp(min=SMALLEST).log()
     return Evidence(logits, torch.zeros_like(logits))
 
@@ -66,13 +66,14 @@ def no_evidence(n: int, n_classes: int) -> Evidence:
 
 
 NEVER = -1
-"""The fold of a row that is never hidden: it has no label, or its class would be left with none."""
+"""The fold of a row that is never held out: it has no label, or its class would be left with none."""
 
 
 def stratified_folds(given: Int64[Tensor, " n"], n_folds: int, *, seed: int) -> Int64[Tensor, " n"]:
-    """The fold of every given label: folds of one size, to which every class gives as evenly as it can.
+    """The fold of every given label: folds of equal size, stratified by class.
 
-    A class with no more labels than folds loses one label at a time at most; the only label of a class is never hidden.
+    A class with no more labels than folds loses at most one label at a time; the only label of a class is never held
+    out.
     """
     folds = torch.full_like(given, NEVER)
     n_dealt = 0
@@ -87,7 +88,7 @@ def stratified_folds(given: Int64[Tensor, " n"], n_folds: int, *, seed: int) -> 
 
 
 def without_fold(given: Int64[Tensor, " n"], folds: Int64[Tensor, " n"], fold: int) -> Int64[Tensor, " n"]:
-    """The given labels, those of one fold hidden."""
+    """The given labels without those of one fold."""
     return torch.where(folds == fold, UNKNOWN, given)
 
 
@@ -98,7 +99,7 @@ def class_shares(prior: str, given: Int64[Tensor, " n"], n_classes: int) -> tupl
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What the graph makes of some labels: scores before any alignment, their means, and the prior that it was told."""
+    """Scores of the graph for some labels, before any alignment, with their means and the prior."""
 
     scores: Float[Tensor, "n C"]
     masses: Float[Tensor, " C"]
@@ -108,13 +109,13 @@ class Answer:
 
     @property
     def evidence(self) -> Evidence:
-        """A row that no label reaches has no evidence, which leaves the prior."""
+        """A row that no label reaches gets the prior."""
         found = graph_evidence(self.scores, self.masses, self.prior)
         return Evidence(torch.where(self.unreachable[:, None], 0, found.logits), found.offset)
 
 
 def ask(graph: Graph, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int) -> Answer:
-    """Spread these labels, and no others; the prior comes from them too. Nothing is aligned: evidence does that."""
+    """Propagate these labels only; the prior is computed from them too. No alignment: `Evidence` takes its place."""
     shares = class_shares(prior, seen, n_classes)
     labels = seen.to(graph.W_normalized.device)
     found = spread(graph, labels, replace(config, prior=shares, alignment_iterations=0), n_classes=n_classes)

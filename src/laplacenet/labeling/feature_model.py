@@ -1,7 +1,7 @@
-"""A linear head for pictures or embeddings that come later, in the run folder as `model.safetensors`.
+"""A linear head for new pictures or embeddings, saved in the run folder as `model.safetensors`.
 
-The head is fitted to the labels that were found for all pictures, not only to the given ones, so that what the graph
-has learned goes along. The network that made the vectors is not copied: its name and its fingerprint are.
+The head is fitted to the labels of all pictures, not only to the given ones, so that it includes what the graph has
+learned. The network that made the vectors is not saved, only its name and fingerprint.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ class FeatureModel:
         return ((self.transform(vectors) @ self.weights + self.offsets) / self.temperature).softmax(dim=1)
 
     def network(self, device: torch.device) -> FeatureNetwork:
-        """The network that the pictures were embedded with; another one of the same name is refused."""
+        """The network that embedded the pictures; one of the same name with other weights is refused."""
         if self.features is None:
             raise InputError("this run labeled embeddings; give .npy or .npz files of more")
         weights = None if self.weights_file is None else Path(self.weights_file)
@@ -140,7 +140,7 @@ def text_or_none(value: object) -> str | None:
 def feature_predictions(
     model: FeatureModel, sources: Sequence[Source], *, device: torch.device, monitor: Monitor | None = None
 ) -> Iterator[Prediction | Skipped]:
-    """One for each picture or row, in order; a file in a folder that cannot be read is skipped and named."""
+    """One for each picture or row, in order; files in a folder that cannot be read are skipped and reported."""
     if model.features is None:
         yield from vector_predictions(model.probabilities, model.class_names, sources, monitor=monitor)
         return
@@ -206,7 +206,7 @@ def feature_network(folder: Path) -> tuple[Network, ModelDescription]:
 
 @dataclass(frozen=True)
 class PretrainedConfig(ModelConfig):
-    """A network that is loaded by the name of its features, not built."""
+    """A network that is loaded by the name of its features, not built from a config."""
 
     def __post_init__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Vectors, the user's own or a pretrained network's of pictures: classifier and graph label them in seconds."""
+"""Label vectors by classifier and graph: the user's embeddings, or pictures embedded by a pretrained network."""
 
 import time
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ SUSPECT_RATIO = 150.0  # how much likelier another of ten classes must be: then 
 
 @dataclass(frozen=True, eq=False)
 class FeatureLabels:
-    """What classifier and graph say of every row, and how well, by labels that were hidden from them."""
+    """The scores of classifier and graph for every row, and their accuracy on held-out labels."""
 
     land: Landscape
     guided: GuidedLabels
@@ -56,7 +56,8 @@ class FeatureLabels:
 
 
 def suspect_ratio(n_classes: int) -> float:
-    """How much likelier another class must be than the given one: a slip is spread over all classes but the true one.
+    """How much likelier than the given class another must be to mark a label as suspect; mistakes are spread over all
+    classes but the true one.
 
     With 150 for a hundred classes, 3 correct labels in 100 were suspected.
     """
@@ -128,7 +129,7 @@ def label_features(
 
 
 def method(n_judged: int) -> str:
-    """Which labels were kept from what, in a sentence."""
+    """How the accuracy was estimated, in words."""
     if not n_judged:
         return "No label could be held out: no class has more than one."
     return (

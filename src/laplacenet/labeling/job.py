@@ -1,6 +1,6 @@
-"""What a labeling works on: its settings, the rows with their few labels, and the rows that judge it, if any.
+"""The inputs of a labeling: its settings, the rows with their few labels, and test rows, if any.
 
-The run folder keeps a record of them, by which a resumed run can tell whether they are still the same.
+The run folder keeps a record of them, so that a resumed run can check that they have not changed.
 """
 
 import hashlib
@@ -147,7 +147,7 @@ def size_of(path: Path) -> int:
 
 
 def input_changes(recorded: Any, job: Job, *, source: str) -> str | None:
-    """What differs from the inputs that were recorded, in words; None where nothing does."""
+    """How the inputs differ from the recorded ones, in words; None if they do not."""
     before, now = decode(InputRecord, recorded, source=source), InputRecord.of(job)
     if before.rows == now.rows and before.class_names == now.class_names and names_of(before) == names_of(now):
         return None
@@ -174,7 +174,7 @@ def some_of(names: list[str]) -> str:
 
 
 def begin(job: Job, folder: RunFolder, execution: Execution) -> None:
-    """Write down what is done; `experiment.json` last, with which a run begins to exist."""
+    """Write settings and provenance; `experiment.json` last, since it marks the folder as a run."""
     if job.collection.skipped:
         write_skipped(folder.path / SKIPPED, job.collection.skipped)
     record_inputs(job, folder, execution)
@@ -188,7 +188,7 @@ def record_inputs(job: Job, folder: RunFolder, execution: Execution) -> None:
 
 
 def require_same_inputs(job: Job, folder: RunFolder) -> None:
-    """Refuse to go on with other pictures or labels than the run began with: what it learned would not fit them."""
+    """Refuse to resume with other pictures or labels than the run began with."""
     if changes := input_changes_of(job, folder):
         raise InputError(
             f"{folder.path}: not the inputs that this run began with ({changes});"

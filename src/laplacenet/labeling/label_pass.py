@@ -1,4 +1,4 @@
-"""All rows labeled once by a trained network: by the graph over its embeddings, by its own outputs, and by both."""
+"""Label all rows with a trained network: by the graph over its embeddings, by its outputs, and by both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from laplacenet.runtime import InputError
 from laplacenet.runtime.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 
 GRAPH_TEMPERATURE = 0.5
-"""At which the graph's evidence is as sure as the network is, on pictures whose hidden labels were looked at."""
+"""The temperature at which the graph is as confident as the network, tuned on other pictures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,12 @@ class LabelPass:
 
     @property
     def evidence(self) -> Evidence:
-        """The mean of both: on clustered embeddings the graph is right more often, on others the network."""
+        """The mean of both: the graph is more accurate on clustered embeddings, the network on others."""
         return score_evidence((self.graph + self.network) / 2)
 
     @property
     def finders(self) -> UInt8[Tensor, " n"]:
-        """The graph where it says what the mean says, else the network."""
+        """The graph where it agrees with the mean, else the network."""
         is_graphs = self.evidence.logits.argmax(dim=1) == self.graph.argmax(dim=1)
         return torch.where(is_graphs, SOURCES.index("graph"), SOURCES.index("network")).to(torch.uint8)
 
@@ -45,9 +45,9 @@ class LabelPass:
 def label_all(
     inference: Inference, inputs: Tensor, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int
 ) -> LabelPass:
-    """`seen` are the labels that the network was trained with: the graph is told no others.
+    """`seen` are the labels that the network was trained with; the graph uses no others.
 
-    The processes of the inference's group share the work, and each has the whole.
+    The processes of the inference's group share the work; each gets the whole result.
     """
     features = inference.embed(inputs)
     with torch.no_grad():
@@ -79,6 +79,6 @@ def load_pass(path: Path, *, run: Path) -> LabelPass:
 
 
 def vote(passes: Sequence[LabelPass]) -> LabelPass:
-    """The mean of what several networks say; embeddings, prior and reach are the first one's."""
+    """The mean of several networks; embeddings, prior and reach are those of the first."""
     graph, network = (torch.stack([getattr(found, name) for found in passes]).mean(dim=0) for name in FIELDS[:2])
     return replace(passes[0], graph=graph, network=network)

@@ -1,4 +1,4 @@
-"""What to label next, for Label Studio: tasks to import, each with a guess as prediction, and the view they need."""
+"""What to label next, as tasks for Label Studio, each with a guess as its prediction, and the labeling interface."""
 
 import re
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _task(labeling: Labeling, row: int, guess: int, why: str, *, prefix: str) ->
 
 
 def labeling_config(class_names: Sequence[str]) -> str:
-    """The labeling interface in which the tasks' predictions have their place."""
+    """The labeling interface that shows the tasks' predictions."""
     choices = "".join(f"    <Choice value={quoteattr(xml_text(name))}/>\n" for name in class_names)
     head = f'  <Choices name="{LABEL}" toName="{IMAGE}" choice="single" showInline="true">\n'
     return f'<View>\n  <Image name="{IMAGE}" value="${IMAGE}"/>\n{head}{choices}  </Choices>\n</View>\n'

@@ -1,4 +1,4 @@
-"""What a labeling leaves in its run folder: the labels, and the pictures and the map that its page shows."""
+"""The results in the run folder: the labels, and the pictures and map for the report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,9 @@ from laplacenet.runtime.sealed_tensors import read_sealed_tensors, write_sealed_
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What is known of every row when all labels have been seen, and what was known of given rows before theirs was.
+    """Scores of every row with all labels known, and held-out scores of the given rows.
 
-    `unseen` are probabilities, NaN where there are none; `finders` are places in SOURCES: who found each row's label.
+    `unseen` are probabilities, NaN where there are none; `finders` are indices into SOURCES: what produced each label.
     """
 
     evidence: Evidence
@@ -42,7 +42,7 @@ def labeling_of(
     names: tuple[str, ...],
     given: Int64[Tensor, " n"],
 ) -> Labeling:
-    """Given labels stay; the scores of a suspect one are those that contradict it."""
+    """Given labels are kept; a suspect one gets the held-out scores that contradict it."""
     is_suspect = suspect_labels(findings.unseen, given, least_ratio=findings.suspect_ratio)
     scores = findings.evidence.at(findings.temperature)
     scores = torch.where(is_suspect[:, None], findings.unseen, scores)
@@ -61,7 +61,7 @@ def labeling_of(
 
 
 def write_outcome(folder: RunFolder, labeling: Labeling, job: Job) -> None:
-    """The pictures that its page shows, the labeling for other commands, and the labels for everybody, last."""
+    """Write the pictures for the report, the labeling for other commands, and last labels.csv."""
     rows = job.collection.rows
     if isinstance(rows, ImageSet):
         shown = shown_rows(labeling)
@@ -76,7 +76,7 @@ PER_CLASS, FOR_CLASSES, N_SUSPECTS, N_NEXT = 8, 480, 24, 24
 
 
 def shown_rows(labeling: Labeling) -> Int64[Tensor, " m"]:
-    """Of each class the surest and the least sure, the suspects, and what to label next; each row once."""
+    """The most and least confident rows of each class, the suspects, and what to label next; each row once."""
     parts = [part for label in range(len(labeling.summary.class_names)) for part in sure_and_unsure(labeling, label)]
     parts += [suspects(labeling)[:N_SUSPECTS], next_shown(labeling)]
     return torch.tensor(sorted({row for part in parts for row in part.tolist()}), dtype=torch.int64)
@@ -99,7 +99,7 @@ def sure_and_unsure(labeling: Labeling, label: int) -> tuple[Int64[Tensor, " a"]
 
 
 def save_gallery(folder: Path, rows: Int64[Tensor, " m"], images: UInt8[Tensor, "m c h w"]) -> None:
-    """The pictures of these rows, brought down to 96 pixels a side where they are larger."""
+    """The pictures of these rows, reduced to at most 96 pixels a side."""
     write_sealed_tensors(folder / GALLERY, {"rows": rows, "images": small(images.cpu())})
 
 
@@ -126,7 +126,7 @@ def read_gallery(folder: Path) -> dict[int, UInt8[Tensor, "c h w"]]:
     return dict(zip(rows.tolist(), images, strict=True))
 
 
-N_ANCHORS = 2_000  # rows laid out by t-SNE: four seconds on one core; the others follow
+N_ANCHORS = 2_000  # rows laid out by t-SNE, which takes four seconds on one core; the others are placed among them
 N_COMPONENTS = 30
 N_ITERATIONS = 500
 PERPLEXITY = 30.0
@@ -136,7 +136,7 @@ BLOCK = 4096
 
 @torch.no_grad()
 def map_positions(features: Float[Tensor, "n d"], *, seed: int) -> Float[Tensor, "n 2"]:
-    """t-SNE of at most 2 000 rows; every other row lies amid the three of them that are most like it."""
+    """t-SNE of at most 2 000 rows; every other row is placed at the mean of its three nearest."""
     features = features.float().cpu()
     n = len(features)
     if n < 4:

@@ -27,7 +27,7 @@ from laplacenet.training import Execution
 
 @dataclass(frozen=True, eq=False)
 class PictureFindings:
-    """`network_temperature` is that of the network's own outputs, for pictures that come later."""
+    """`network_temperature` is that of the network's own outputs, for new pictures."""
 
     findings: Findings
     estimate: Estimate
@@ -40,7 +40,7 @@ class PictureFindings:
 def picture_findings(
     passes: Passes, latest: LabelPass, given: Int64[Tensor, " n"], *, class_names: tuple[str, ...]
 ) -> PictureFindings:
-    """`latest` gives the labels; the stage that hid a fifth of them gives the estimate and the temperatures."""
+    """`latest` gives the labels; the stage that held out a fifth of them gives the estimate and the temperatures."""
     calibration, network_temperature = None, 1.0
     judged = torch.full_like(latest.graph, torch.nan)
     estimate = no_estimate(class_names, passes)
@@ -65,8 +65,9 @@ def temperature_of(calibration: Calibration | None) -> float:
 
 
 def suspect_scores(passes: Passes, given: Int64[Tensor, " n"], n_classes: int) -> Float[Tensor, "n C"]:
-    """Scores of given rows by the network that did not see their labels; shorter training asks for a temperature of its
-    own. NaN where no network was kept from a label."""
+    """Scores of given rows by the network that did not see their labels, with a temperature of its own, since its
+    training was shorter. NaN for labels that every network saw.
+    """
     evidence = no_evidence(len(given), n_classes)
     for fold, found in passes.suspects.items():
         assert passes.folds is not None
@@ -78,7 +79,7 @@ def suspect_scores(passes: Passes, given: Int64[Tensor, " n"], n_classes: int) -
 
 
 def method(folds: Int64[Tensor, " n"]) -> str:
-    """Which labels were kept from what, in sentences."""
+    """How the accuracy was estimated, in words."""
     n_hidden, n_folds = int((folds == 0).sum()), int(folds.max()) + 1
     part = {5: "A fifth", 4: "A quarter", 3: "A third"}[n_folds]
     return (
@@ -102,7 +103,7 @@ def no_estimate(class_names: tuple[str, ...], passes: Passes) -> Estimate:
 class PictureRun:
     """One session of a labeling of pictures.
 
-    `choices` are sentences. `step_s` is what a step takes, None where the number of steps was asked for; `ends_at` is
+    `choices` are sentences. `step_s` is the duration of a step, None if the user gave the number of steps; `ends_at` is
     when all must be done, by `time.monotonic`; `elapsed_before_s` is the time of earlier sessions.
     """
 
@@ -127,7 +128,7 @@ class PictureRun:
         previous = None
         for record in self.stages.epochs():
             if previous == ESTIMATE and record.stage != ESTIMATE:
-                self._keep(is_complete=False)  # a power cut must not take it
+                self._keep(is_complete=False)  # so that a power failure cannot lose it
             previous = record.stage
             yield record
         has_labels, is_complete = current_group().by_first(lambda: (self.stages.has_labels, self.stages.are_done))
@@ -135,7 +136,7 @@ class PictureRun:
             self._keep(is_complete=is_complete)
 
     def _keep(self, *, is_complete: bool) -> None:
-        """Labels, model and summary from the last label pass; where there is none yet, all processes make one now."""
+        """Write labels, model and summary from the last label pass; if there is none, all processes make one now."""
         group, current, look = current_group(), self.stages.current, None
         if not group.by_first(lambda: self.stages.has_leading_pass):
             if current is None:
@@ -144,7 +145,7 @@ class PictureRun:
         group.by_first(lambda: self._write(look, is_complete=is_complete))
 
     def _write(self, look: LabelPass | None, *, is_complete: bool) -> None:
-        """`look` is what the present network says, where no finished stage has a label pass."""
+        """`look` is a label pass of the current network, if no finished stage has one."""
         job, passes = self.context.job, self.stages.passes()
         network, latest = self._last_network(passes.latest, look)
         result = picture_findings(passes, latest, job.given, class_names=job.class_names)
@@ -198,7 +199,7 @@ class PictureRun:
 
 
 def remarks(found: PictureFindings, *, is_complete: bool) -> list[str]:
-    """What should be known of the labels."""
+    """Warnings about the labels."""
     notes = []
     if not is_complete:
         notes.append("not finished: these are the labels of the last stage that is, or of the network as it was")
@@ -233,7 +234,7 @@ def picture_run(context: LabelingContext, *, step_s: float | None, why: tuple[st
 
 
 def elapsed_before_s(folder: RunFolder) -> float:
-    """The time of earlier sessions, as far as it was written down; a damaged file will be written anew."""
+    """The time of earlier sessions, as far as it was recorded; a damaged file will be rewritten."""
     try:
         return read_labeling_file(folder.path).summary.elapsed_s if folder.has(SUMMARY) else 0.0
     except InputError:

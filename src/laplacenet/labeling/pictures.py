@@ -1,4 +1,4 @@
-"""Pictures: a network is trained in stages, so that some labels can judge it before all of them teach it."""
+"""Train on pictures in stages, so that held-out labels can test a network before the last one learns from all."""
 
 import os
 import time
@@ -34,11 +34,11 @@ from laplacenet.runtime import Monitor, current_group
 from laplacenet.training.checkpoint import checkpoint_step
 
 LEAST_STEPS = 5
-"""Of a stage whose number of steps was fitted to the time: with fewer it counts for nothing."""
+"""Of the planned steps of a stage: with fewer its result is not used."""
 WORTH_BEGINNING = 0.6
 """The part of a whole vote that must fit into the time left."""
 WORTH_HEARING = 1 / 8
-"""The part of the longest training that a network must have had to vote: with much less its voice does harm."""
+"""The part of the longest training that a network needs to vote: with much less it does harm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class StageDeadline(Deadline):
 
 @dataclass(frozen=True)
 class StageProgress:
-    """How far a stage got; `steps` is None where it has not begun."""
+    """How far a stage got; `steps` is None if it has not begun."""
 
     name: str
     step: int
@@ -101,7 +101,7 @@ class PictureStages:
         ends_at: float | None,
         plan: StagePlan | None = None,
     ) -> None:
-        """`step_s` is None where the number of steps was asked for; `ends_at` where there is no time limit."""
+        """`step_s` is None if the user gave the number of steps; `ends_at` if there is no time limit."""
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
         self.plan = plan or StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
         self.group = current_group()
@@ -138,7 +138,9 @@ class PictureStages:
         return found
 
     def epochs(self) -> Iterator[StageEpoch]:
-        """Run what is not done, then votes while there is time; ends early where the monitor or the time says so."""
+        """Run the stages that are not done, then votes while there is time; stops early on a signal or at the time
+        limit.
+        """
         names = self.names_left()
         for place, name in enumerate(names):
             share = self.plan.weight(name) / sum(self.plan.weight(later) for later in names[place:])
@@ -149,7 +151,7 @@ class PictureStages:
             yield from self._epochs_of(self.next_vote(), share=1.0)
 
     def names_left(self) -> list[str]:
-        """The stages that are not done; what the first process sees in the folder holds for all."""
+        """The stages that are not done, according to the first process."""
         return self.group.by_first(lambda: [name for name in [*self.plan.names, *self.votes] if not self.is_done(name)])
 
     def next_vote(self) -> str:
@@ -160,7 +162,7 @@ class PictureStages:
         return self.is_out_of_time or self.group.agree(self.context.monitor.should_stop)
 
     def _has_time_for_a_vote(self) -> bool:
-        """A labeling that was complete when this session began is owed one, however short the time."""
+        """A labeling that was complete when this session began gets at least one, however short the time."""
         is_owed, self.is_vote_owed = self.is_vote_owed, False
         if is_owed or self.ends_at is None or self.step_s is None:
             return is_owed
@@ -193,7 +195,7 @@ class PictureStages:
         self._learn_from(n_done - n_before, trained_s, time.monotonic() - entered_at)
 
     def _planned(self, name: str, share: float, n_stages: int) -> tuple[Stage, float | None, int] | None:
-        """The stage, the seconds for it and the steps that it has behind it; None where no time is left."""
+        """The stage, the seconds for it and its completed steps; None if no time is left."""
         left_s = None if self.ends_at is None else self.ends_at - time.monotonic()
         if left_s is not None and left_s <= 0:
             return None
@@ -202,7 +204,7 @@ class PictureStages:
         return stage, seconds, checkpoint_step(self.context.path(name) / "checkpoint")
 
     def _learn_from(self, n_steps: int, trained_s: float, total_s: float) -> None:
-        """What a step takes and what a stage takes beside its steps, for the plan of the next."""
+        """Update the duration of a step and the overhead of a stage, to plan the next one."""
         if n_steps > 0 and self.step_s is not None:
             self.step_s = trained_s / n_steps
             self.overhead_s = total_s - trained_s
@@ -219,7 +221,7 @@ class PictureStages:
 
     @property
     def has_labels(self) -> bool:
-        """Whether anything has been learned that labels can be taken from."""
+        """Whether any stage can give labels."""
         return any(entry.step > 0 for entry in self.progress())
 
     @property
@@ -251,7 +253,7 @@ class PictureStages:
         return Passes(self.plan.folds, done.get(ESTIMATE), suspects, (latest, done[latest]), voters)
 
     def _steps_behind(self, name: str) -> int:
-        """Its own steps and those of the stage that it went on from."""
+        """Its own steps and those of the stage that it continued."""
         before = self.plan.begins_with(name)
         own = checkpoint_step(self.context.path(name) / "checkpoint")
         return own + (0 if before is None else self._steps_behind(before))

@@ -1,4 +1,4 @@
-"""A trained network on pictures from outside: files, folders and arrays, brought to the size that it reads."""
+"""Predictions of a trained network for new pictures: files, folders and arrays, resized to its input."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ Named = tuple[list[str], UInt8[Tensor, "n c h w"]]
 
 @dataclass(frozen=True)
 class Prediction:
-    """The most likely class, its probability, and how far that stands above the next class's."""
+    """The most likely class, its probability, and the margin over the second."""
 
     name: str
     label: str
@@ -40,9 +40,9 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What one path holds: picture files, or the rows of an array. `is_named`: the user named this very file.
+    """The content of one path: picture files, or the rows of an array. `is_named`: the user named this file itself.
 
-    `row_prefix` stands before the numbers of rows that have no other name.
+    `row_prefix` precedes the numbers of rows that have no other name.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class Source:
 
 
 def sources_of(paths: Iterable[Path]) -> list[Source]:
-    """What lies at these paths, found before anything is predicted: a mistake in the last is told at once.
+    """The contents of these paths, all checked before anything is predicted.
 
     The pictures of one folder, or the rows of one array, are called what `labels.csv` would call them: `cat/a.jpg`,
     `row 17`. Of several paths each name begins with its own, so that no two are alike.
@@ -117,7 +117,7 @@ def _vectors(source: Source) -> VectorSet:
 def named_predictions(
     names: Sequence[str], scores: Float[Tensor, "n C"], class_names: Sequence[str]
 ) -> Iterator[Prediction]:
-    """Probabilities in words."""
+    """Probabilities as predictions with names."""
     best, labels = scores.topk(min(2, len(class_names)), dim=1)
     margins = best[:, 0] - best[:, 1] if len(class_names) > 1 else best[:, 0]
     columns = (labels[:, 0].tolist(), best[:, 0].tolist(), margins.tolist())
@@ -160,7 +160,7 @@ def _source(path: Path, *, is_only: bool) -> Source:
 
 
 def _pictures(source: Source, shape: tuple[int, ...], monitor: Monitor) -> Iterator[Named | Skipped]:
-    """In blocks; a block of which nothing could be read is left out."""
+    """In blocks; a block without a readable picture is left out."""
     if source.rows is not None:
         yield from _array_pictures(source, source.rows, shape, monitor)
         return

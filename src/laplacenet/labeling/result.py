@@ -1,4 +1,4 @@
-"""What a labeling comes to: each row's label and how sure it is, and what the given labels tell of the others.
+"""The result of a labeling: each row's label and confidence, and the estimated accuracy.
 
 In a run folder it is `labeling.json` (words and figures) and `labeling.safetensors` (a tensor for each field of rows).
 """
@@ -50,7 +50,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class ClassEstimate:
-    """Of one class: how many given labels were judged unseen, and the share that came out right."""
+    """For one class: the number of held-out labels, and the accuracy on them."""
 
     name: str
     n: int
@@ -61,8 +61,8 @@ class ClassEstimate:
 class Estimate:
     """How accurate the labels are, from `n` given labels that neither network nor graph had seen.
 
-    `method` says in a sentence which labels were kept from what. `accuracy` is None where too few labels were given;
-    `test_accuracy` is that on a test set, where one was given (`n_test` rows).
+    `method` says in words how it was estimated. `accuracy` is None where too few labels were given; `test_accuracy` is
+    that on a test set, where one was given (`n_test` rows).
     """
 
     method: str
@@ -93,7 +93,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The temperature that confidences were divided by, fitted on `n` unseen labels, and how well they fit then.
+    """The temperature, fitted on `n` held-out labels, and the calibration with it.
 
     `error` is the expected calibration error over `bins`, `error_before` that at temperature 1.
     """
@@ -136,10 +136,9 @@ class Summary:
 class Labeling:
     """All rows of a collection with their labels.
 
-    `given` is −1 where no label was given; `labels` keeps given labels. `scores` are calibrated and sum to 1.
-    `sources` are places in SOURCES. `unseen_scores` are those that a given row's label had no part in, NaN where there
-    are none; `is_suspect` marks given labels that they contradict. `features` have length 1; `positions` are places on
-    the map.
+    `given` is −1 where no label was given; `labels` keeps given labels. `scores` are calibrated and sum to 1. `sources`
+    are indices into SOURCES. `unseen_scores` are held-out scores of given rows, NaN elsewhere; `is_suspect` marks given
+    labels that they contradict. `features` have length 1; `positions` are places on the map.
     """
 
     summary: Summary
@@ -168,7 +167,7 @@ class Labeling:
 
     @property
     def margin(self) -> Float[Tensor, " n"]:
-        """How far the label's score stands above the best of the others."""
+        """The label's score minus the best of the others."""
         others = self.scores.scatter(1, self.labels[:, None], -1.0)
         return self.confidence - others.amax(1).clamp(min=0)
 
@@ -223,7 +222,7 @@ def read_labeling_file(folder: Path) -> LabelingFile:
 
 
 def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | None:
-    """What is impossible about the rows' tensors; None where nothing is."""
+    """What is wrong with the rows' tensors; None if they are valid."""
     shapes = dict.fromkeys(ROW_FIELDS, (n,)) | dict.fromkeys(("scores", "unseen_scores"), (n, n_classes))
     shapes |= {"features": (n, tensors["features"].shape[-1]), "positions": (n, 2)}
     ranges = {"given": (-1, n_classes - 1), "labels": (0, n_classes - 1), "sources": (0, len(SOURCES) - 1)}
@@ -269,5 +268,5 @@ def write_labels(folder: Path, labeling: Labeling) -> Path:
 
 
 def path_cell(name: str) -> str:
-    """A path that no spreadsheet takes for a formula and that still leads to its file."""
+    """A path that no spreadsheet takes for a formula and that still names its file."""
     return f"./{name}" if name.startswith(FORMULA_SIGNS) else name

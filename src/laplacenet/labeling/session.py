@@ -1,4 +1,4 @@
-"""One session of a labeling: read the inputs, choose settings, train or ask the graph, and write the labels."""
+"""One session of a labeling: read the inputs, choose settings, compute the labels and write them."""
 
 import contextlib
 import shlex
@@ -57,17 +57,17 @@ from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
 
 DEFAULT_LIMIT_S = 240.0
-"""For training on pictures, where neither time nor steps were asked for."""
+"""For training on pictures, if neither a time limit nor a number of steps is given."""
 LEAST_BESIDE_S = 30.0
-"""Time left from which it pays to train a network beside pretrained features."""
+"""Least time left for which a network is trained in addition to pretrained features."""
 CHOOSING_SHARE = 0.4
-"""Of the time: what --features auto may take to judge a pretrained network; a network is trained in the rest."""
+"""The part of the time that --features auto may spend on testing a pretrained network; the rest is for training."""
 EMBEDDED = "have been embedded and are in the cache; go on with: the same command, or with a longer --for"
 READ = "have been read, no network has been trained; go on with: the same command and a longer --for"
 
 
 class Progress:
-    """Hears how a labeling goes on; this one says nothing."""
+    """Is told of the progress of a labeling; this one ignores it."""
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[Monitor]:
@@ -86,20 +86,20 @@ class Progress:
 
     @contextlib.contextmanager
     def training(self, ends_at: float | None) -> Iterator[Callable[[StageEpoch], None]]:
-        """While stages are trained; what it yields is called after each epoch. `ends_at` is by `time.monotonic`."""
+        """While stages are trained; yields a function to call after each epoch. `ends_at` is by `time.monotonic`."""
         yield lambda record: None
 
 
 @dataclass(frozen=True)
 class LabelingSession:
-    """Where a labeling runs and who watches it; `started_at` is by `time.monotonic`."""
+    """The device and the observer of a labeling; `started_at` is by `time.monotonic`."""
 
     execution: Execution
     progress: Progress
     started_at: float
 
     def timed(self, monitor: Monitor, settings: LabelingSettings, *, share: float = 1.0) -> TimedMonitor:
-        """The monitor, with this share of the time that the settings allow for embedding."""
+        """The monitor, with a deadline after this share of the time limit."""
         limit_s = settings.time.limit_s
         ends_at = None if limit_s is None else self.started_at + share * limit_s
         return TimedMonitor(monitor, ends_at, what_then=EMBEDDED)
@@ -108,8 +108,10 @@ class LabelingSession:
         with self.progress.embedding(settings.collection.pictures) as monitor:
             return read_feature_job(settings, network, self.timed(monitor, settings))
 
-    def sized(self, settings: LabelingSettings, network: FeatureNetwork) -> tuple[LabelingSettings, tuple[str, ...]]:
-        """With fewer pixels if the time limit asks for it, and why."""
+    def fit_to_time(
+        self, settings: LabelingSettings, network: FeatureNetwork
+    ) -> tuple[LabelingSettings, tuple[str, ...]]:
+        """The settings with fewer pixels if the time limit requires it, and the reason."""
         if settings.time.limit_s is None:
             return settings, ()
         left_s = self.started_at + settings.time.limit_s - time.monotonic()
@@ -119,9 +121,9 @@ class LabelingSession:
         return replace(settings, collection=replace(settings.collection, pixels=pixels)), (why,)
 
     def read(self, settings: LabelingSettings) -> Job:
-        """The rows to train on; pictures only until the time is up, for then none is left to train in.
+        """Read the rows to train on; pictures only until the time is up, since then none is left for training.
 
-        Several processes, which would not give up at the same picture, read to the end.
+        Several processes read to the end: they would not stop at the same picture.
         """
         limit_s = settings.time.limit_s
         if limit_s is None and settings.time.steps is None:
@@ -134,7 +136,7 @@ class LabelingSession:
 
 @dataclass(frozen=True)
 class SessionEnd:
-    """How a session ended; `stages` is empty for embeddings, which the graph labels at once."""
+    """How a session ended; `stages` is empty for embeddings, since nothing is trained."""
 
     folder: RunFolder
     stages: tuple[StageProgress, ...] = ()
@@ -145,9 +147,9 @@ class SessionEnd:
 def start(
     settings: LabelingSettings, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
 ) -> SessionEnd:
-    """Label what the settings name, with `section.field=value` texts above them.
+    """Label what the settings name; `section.field=value` texts override them.
 
-    `new_folder` makes the run folder; it is called when all that can be refused has been.
+    `new_folder` makes the run folder; it is called after all inputs have been checked.
     """
     with session.progress.reading(settings.collection.pictures) as monitor:
         timed = session.timed(monitor, settings, share=CHOOSING_SHARE)
@@ -164,22 +166,22 @@ def start(
     job = replace(job, settings=settings)
     if job.are_pictures:
         require_trainable(job, session.execution)
-    folder = made_by_first(new_folder)
+    folder = create_folder(new_folder)
     for note in notes_on(job):
         session.progress.warn(note)
-    with working_on(folder):
+    with locked_run(folder):
         if job.are_pictures:
             return train_pictures(job, folder, session, is_new=True, why=choice.why)
         return label_by_features(job, folder, session, None)
 
 
-def made_by_first(new_folder: Callable[[], RunFolder]) -> RunFolder:
+def create_folder(new_folder: Callable[[], RunFolder]) -> RunFolder:
     return RunFolder(current_group().by_first(lambda: new_folder().path))
 
 
 @contextlib.contextmanager
-def working_on(folder: RunFolder) -> Iterator[None]:
-    """The first process locks the folder; where another process is lost, this one says how to go on."""
+def locked_run(folder: RunFolder) -> Iterator[None]:
+    """Lock the folder, in the first process; if another process is lost, say how to go on."""
 
     def how() -> str:
         if not folder.has(EXPERIMENT):
@@ -193,7 +195,7 @@ def working_on(folder: RunFolder) -> Iterator[None]:
 def start_with_features(
     choice: FeatureChoice, texts: Sequence[str], new_folder: Callable[[], RunFolder], session: LabelingSession
 ) -> SessionEnd:
-    """Label pictures that a pretrained network looks at."""
+    """Label pictures by the vectors of a pretrained network."""
     settings = with_training_beside(choice.settings)
     if settings.beside:
         size = size_beside(settings, session.execution.device)
@@ -201,24 +203,23 @@ def start_with_features(
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
         settings = replace(settings, collection=replace(settings.collection, size=size))
     network = features_of(settings, session.execution.device)
-    settings, why = session.sized(settings, network)
+    settings, why = session.fit_to_time(settings, network)
     network = features_of(settings, session.execution.device) if why else network
     job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
-    folder = made_by_first(new_folder)
+    folder = create_folder(new_folder)
     for note in notes_on(job):
         session.progress.warn(note)
-    with working_on(folder):
+    with locked_run(folder):
         return label_by_features(job, folder, session, network, why=(*choice.why, *why))
 
 
 def label_by_features(
     job: Job, folder: RunFolder, session: LabelingSession, network: FeatureNetwork | None, *, why: tuple[str, ...] = ()
 ) -> SessionEnd:
-    """Seconds, and always from the start; then a network is trained beside them, if one is to be.
+    """Label by features and graph, which takes seconds; then train a network as well, if the settings say so.
 
-    `network` is None for embeddings. The labels are written at once, unless better ones are there already from an
-    earlier session.
+    `network` is None for embeddings. The labels are written at once, unless an earlier session has written better ones.
     """
     group = current_group()
     has_changed = group.by_first(lambda: folder.has(PROVENANCE) and input_changes_of(job, folder) is not None)
@@ -241,7 +242,7 @@ def label_by_features(
 
 
 def keep_frozen(frozen: FrozenRun, folder: RunFolder, choices: tuple[str, ...], session: LabelingSession) -> None:
-    """The labels of the frozen features stand: only the sentences about them are new."""
+    """Keep the labels of the frozen features; only the sentences about them change."""
     labeling = load_labeling(folder.path)
     elapsed_s = time.monotonic() - session.started_at
     save_labeling(
@@ -250,33 +251,31 @@ def keep_frozen(frozen: FrozenRun, folder: RunFolder, choices: tuple[str, ...], 
 
 
 def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession) -> SessionEnd:
-    """Time that is left goes into a network, and its labels replace those of the features if they are better."""
+    """Train a network in the time left; its labels replace those of the features if they are better."""
     settings, group = frozen.job.settings, current_group()
     folds = judging_folds(frozen.job.given, seed=settings.seed)
     left_s = session.started_at + (settings.time.limit_s or DEFAULT_LIMIT_S) - time.monotonic()
     if folds is None or group.agree(left_s < LEAST_BESIDE_S):
-        why = "too few labels are given to judge it" if folds is None else "the time is used up"
-        session.progress.chose((f"No network is trained beside the features: {why}.",))
+        why = "there are too few labels to test it" if folds is None else "the time is used up"
+        session.progress.chose((f"No network is trained in addition: {why}.",))
         return SessionEnd(folder)
     try:
         images = session.read(replace(settings, graph=training_graph(frozen.job)))
     except TimeLimitError:
-        session.progress.chose(("No network is trained beside the features: the time is used up.",))
+        session.progress.chose(("No network is trained in addition: the time is used up.",))
         return SessionEnd(folder)
     if group.agree(not same_pictures(frozen.job, images)):
-        session.progress.warn("the pictures have changed while they were read; no network is trained on them")
+        session.progress.warn("the pictures changed while they were read, so no network is trained on them")
         return SessionEnd(folder)
     watch = SignalMonitor()
-    # what a pretrained network sees helps another that goes on from it; one that learns other pictures it may mislead
+    # pretrained features help a network that is fine-tuned from them, and may mislead one trained on other pictures
     X = frozen.labels.land.X if settings.beside == PRETRAINED else None
     context = LabelingContext(images, folder, session.execution, watch, session.started_at, frozen=X)
     run = BesideRun(frozen, context, folds)
     if not run.is_worthwhile:
-        session.progress.chose(
-            ("No network is trained beside the features: only a few steps would fit into the time.",)
-        )
+        session.progress.chose(("No network is trained in addition: only a few steps would fit into the time.",))
         return SessionEnd(folder)
-    # of several processes one that lacks memory fails alone, and the others with it
+    # with several processes, one that runs out of memory ends all of them
     survived = DivergedError if group.reduces else (DivergedError, torch.OutOfMemoryError)
     with use_threads(run.context.job.settings.threads or torch.get_num_threads()):
         try:
@@ -284,7 +283,9 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
                 for record in run.epochs():
                     show(record)
         except survived as error:
-            session.progress.warn(f"training beside the features failed ({error}); their labels stand")
+            session.progress.warn(
+                f"training a network failed ({error}); the labels of the pretrained features are kept"
+            )
             return SessionEnd(folder, progress_of(run.stages), signal=agreed_signal(watch))
         session.progress.chose(group.by_first(run.sentences))
         group.by_first(lambda: write_beside(run, session))
@@ -292,7 +293,7 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
 
 
 def write_beside(run: BesideRun, session: LabelingSession) -> None:
-    """The labels of the winner, or those of the frozen features with what is said of them now."""
+    """Write the labels of the winner, or keep those of the frozen features with new sentences about them."""
     if run.write() is None:
         keep_frozen(run.frozen, run.context.folder, (*run.frozen.choices, *run.sentences()), session)
 
@@ -302,25 +303,25 @@ def progress_of(stages: PictureStages) -> tuple[StageProgress, ...]:
 
 
 def agreed_signal(watch: "SignalMonitor") -> Signals | None:
-    """The signal that ended the session, which may have reached another process only."""
+    """The signal that ended the session, even if only another process received it."""
     if not current_group().agree(watch.signal is not None):
         return None
     return watch.signal or Signals.SIGTERM
 
 
 def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -> SessionEnd:
-    """Go on with the labeling in this folder; `limit_s` is the time for this session, None for that of the run."""
+    """Resume the labeling in this folder; `limit_s` is the time for this session, None for that of the run."""
     settings = current_group().by_first(lambda: read_settings(folder))
     if limit_s is not None:
         settings = replace(settings, time=replace(settings.time, limit_s=limit_s))
     if settings.collection.features != SCRATCH:
         network = features_of(settings, session.execution.device)
         job = session.read_features(settings, network)
-        with working_on(folder):
+        with locked_run(folder):
             warn_of_changes(job, folder, session)
             return label_by_features(job, folder, session, network)
     job = session.read(settings)
-    with working_on(folder):
+    with locked_run(folder):
         if job.are_pictures:
             current_group().by_first(lambda: require_same_inputs(job, folder))
             return train_pictures(job, folder, session, is_new=False)
@@ -329,9 +330,9 @@ def resume(folder: RunFolder, limit_s: float | None, session: LabelingSession) -
 
 
 def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> None:
-    """Where nothing was trained, other inputs are no reason to refuse: what is there now is labeled."""
+    """Changed inputs are accepted if nothing was trained: the labels are computed from the current ones."""
     if changes := current_group().by_first(lambda: input_changes_of(job, folder)):
-        session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled anew")
+        session.progress.warn(f"the inputs have changed ({changes}); all rows are labeled again")
     for note in notes_on(job):
         session.progress.warn(note)
 
@@ -339,7 +340,7 @@ def warn_of_changes(job: Job, folder: RunFolder, session: LabelingSession) -> No
 def train_pictures(
     job: Job, folder: RunFolder, session: LabelingSession, *, is_new: bool, why: tuple[str, ...] = ()
 ) -> SessionEnd:
-    """Train and label in stages, until they are done or a signal or the time says stop; `why` a network is trained."""
+    """Train and label in stages until done, out of time or stopped by a signal; `why` says why a network is trained."""
     watch, group = SignalMonitor(), current_group()
     context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
     if is_new:
@@ -357,7 +358,7 @@ def train_pictures(
 
 
 class SignalMonitor:
-    """Stops the work at its next step when a signal came; only the main thread hears of signals."""
+    """Stops the work at its next step after a signal; only the main thread receives signals."""
 
     def __init__(self) -> None:
         is_main = threading.current_thread() is threading.main_thread()
@@ -394,5 +395,5 @@ def notes_on(job: Job) -> list[str]:
 def new_session(
     execution: Execution, progress: Progress | None = None, *, started_at: float | None = None
 ) -> LabelingSession:
-    """Its time counts from `started_at`, by `time.monotonic`; from now where it is None."""
+    """The time limit counts from `started_at`, by `time.monotonic`; from now if it is None."""
     return LabelingSession(execution, progress or Progress(), time.monotonic() if started_at is None else started_at)

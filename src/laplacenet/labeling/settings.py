@@ -12,7 +12,7 @@ from laplacenet.training import LaplaceNetConfig, TrainConfig
 
 KIND = "labeling"
 SCRATCH = "scratch"
-ESTIMATED = "shrunk"  # the prior that is told from given labels; with features the found ones say their part too
+ESTIMATED = "shrunk"  # the prior is estimated from the given labels; with features also from the new ones
 PRETRAINED = "pretrained"
 BESIDE = ("", PRETRAINED, SCRATCH)
 MOST_THREADS = 1024
@@ -35,9 +35,9 @@ class CollectionConfig:
     """What is labeled: `pictures` is a folder or a file of arrays, `labels` are files of labels, `test` a test set.
 
     `size` is the side in pixels that pictures of a folder are resized to. `strict` refuses files that cannot be read.
-    `features` names the pretrained network that looks at the pictures, `scratch` for none; `weights` is a file of
-    its weights, None for its usual ones; `pixels` is the side at which it sees them, None for its own. `merge_classes`
-    makes one class of names that differ only in case, spaces or accents.
+    `features` names the pretrained network that embeds the pictures, `scratch` for none; `weights` is a file of its
+    weights, None for its usual ones; `pixels` is the side of its input, None for the usual one. `merge_classes` makes
+    one class of names that differ only in case, spaces or accents.
     """
 
     pictures: str = ""
@@ -75,10 +75,10 @@ class TimeConfig:
 class LabelingSettings:
     """The settings of one labeling.
 
-    `beside` says whether a network is trained beside pretrained features, in the time that they leave: not at all
-    (empty), started from the `pretrained` network, or from `scratch`. `prior` is a word or numbers, as `prior_shares`
-    takes them; embeddings need neither `model` nor `augment` nor `train`. `train.steps` are those of the first stage,
-    as planned. `threads` is the number of threads that torch uses on a CPU; None until it is known.
+    `beside` says whether a network is trained in addition to pretrained features, in the time that they leave: not at
+    all (empty), started from the `pretrained` network, or from `scratch`. `prior` is a word or numbers, as
+    `prior_shares` takes them; embeddings need neither `model` nor `augment` nor `train`. `train.steps` are those of the
+    first stage, as planned. `threads` is the number of threads that torch uses on a CPU; None until it is known.
     """
 
     kind: str = KIND

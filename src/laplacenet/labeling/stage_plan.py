@@ -1,8 +1,8 @@
 """Which stages a labeling has, which labels each may see, and how many steps it takes.
 
-Stage `estimate` keeps a fifth of the given labels from network and graph, which then judge what it found. Each stage
-`suspects-N` keeps another part of them from a network of its own. Stage `final` goes on from the first network with all
-labels. Beyond some epochs a network learns nothing new, so that more time makes more networks: stages `vote-N`.
+Stage `estimate` holds out a fifth of the given labels, which then test it. Each stage `suspects-N` holds out another
+part of them from a network of its own. Stage `final` continues the first network with all labels. Beyond some epochs a
+network learns nothing new, so that more time makes more networks: stages `vote-N`.
 """
 
 import contextlib
@@ -32,11 +32,11 @@ SLACK = 1.3
 WARM_UP, MEASURED = 3, 6
 N_SAMPLED = 4000
 LONG_ENOUGH_TO_COMPARE_S = 60.0
-"""Time limits from which it pays to measure several numbers of threads."""
+"""Least time limit for which several numbers of threads are measured."""
 
 
 class Stopwatch:
-    """The monitor of a measurement: lets a few steps warm up, and stops after a few more."""
+    """The monitor of a measurement: a few steps to warm up, then a few that are timed."""
 
     def __init__(self) -> None:
         self.n_steps, self.began_at = 0, time.perf_counter()
@@ -67,7 +67,7 @@ def measure_step_s(context: LabelingContext) -> tuple[float, float]:
         run = Run.of(method, context.fresh_network("timing"), rows.images[chosen], context.execution)
         watch = Stopwatch()
         label_s = [epoch.label_s for epoch in train(run, monitor=watch)]
-    # an epoch is handed over when its loss has been read, which waits for a GPU's steps
+    # an epoch is yielded when its loss has been read, which waits for the GPU
     step_s = (time.perf_counter() - watch.began_at - sum(label_s[1:])) / MEASURED
     n_unlabeled = max(1, int((labels < 0).sum()))
     epoch_steps = n_unlabeled // min(config.unlabeled_batch_size, n_unlabeled)
@@ -107,7 +107,7 @@ def use_threads(n_threads: int) -> Iterator[None]:
 
 
 def reporting_s(n_rows: int, limit_s: float) -> float:
-    """Of a short time no more than a part: labels that come some seconds late are better than none."""
+    """At most a part of a short time limit: labels a few seconds late are better than none."""
     wanted_s = min(MOST_REPORTING_S, REPORTING_S + REPORTING_S_PER_ROW * n_rows)
     return max(REPORTING_S, min(wanted_s, REPORTING_SHARE * limit_s))
 
@@ -118,7 +118,7 @@ def steps_within(seconds: float, step_s: float) -> int:
 
 ESTIMATE, SUSPECTS, FINAL, VOTE = "estimate", "suspects", "final", "vote"
 FOLDS = (5, 4, 3)
-"""A fifth is hidden; with few labels a fourth or a third, for fewer than ten could not judge."""
+"""A fifth is held out; with few labels a quarter or a third, since fewer than ten are no test."""
 FINAL_LR = 0.5
 """Of the first learning rate: the network has been trained, but some labels are new."""
 MOST_EPOCHS, LEAST_CAP = 16, 600
@@ -126,7 +126,7 @@ MOST_EPOCHS, LEAST_CAP = 16, 600
 
 
 def hidden_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n"] | None:
-    """Folds of the given labels, of which fold 0 judges; None where too few could be hidden."""
+    """Folds of the given labels, of which fold 0 is the test; None if too few could be held out."""
     for n_folds in FOLDS:
         folds = stratified_folds(given, n_folds, seed=seed)
         if int((folds == 0).sum()) >= FEWEST:
@@ -144,7 +144,7 @@ def number_of(name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class StagePlan:
-    """`folds` are None where there are too few labels to judge by: then all of them teach from the start."""
+    """`folds` are None if there are too few labels to test with: then all are used for training from the start."""
 
     context: LabelingContext
     folds: Int64[Tensor, " n"] | None
@@ -202,7 +202,7 @@ PASSES_PER_STAGE = 2
 def plan_steps(context: LabelingContext) -> tuple[LabelingContext, float | None]:
     """The context with its threads and steps, and what a step takes.
 
-    Steps that were asked for are taken as they are, with None for their time; otherwise as many as fit into the time.
+    A number of steps given by the user is kept, with None for their time; otherwise as many as fit into the time.
     """
     settings, limit_s = context.job.settings, context.job.settings.time.limit_s
     if settings.time.steps is not None or limit_s is None:

@@ -92,9 +92,9 @@ class Deadline:
 
 @dataclass(frozen=True, eq=False)
 class LabelingContext:
-    """What all stages share: the pictures, where they are trained on, and the run folder.
+    """What all stages share: the pictures, the device, and the run folder.
 
-    `frozen` are the pictures' vectors by a pretrained network that is to have its part in the pseudo-labels.
+    `frozen` are the pictures' vectors by a pretrained network, if it contributes to the pseudo-labels.
     """
 
     job: Job
@@ -117,7 +117,7 @@ class LabelingContext:
 
     @property
     def statistics(self) -> ChannelStatistics:
-        """By which pictures are normalized: their own, or as a pretrained network expects."""
+        """The statistics for normalization: the pictures' own, or those a pretrained network expects."""
         return self.job.settings.model.input_statistics(self.rows.statistics)
 
     def description(self, temperature: float = 1.0) -> ModelDescription:
@@ -149,7 +149,7 @@ class Stage:
 
 
 class StageRun:
-    """One stage under way: its network, and where it stands."""
+    """One running stage: its network and its progress."""
 
     def __init__(self, context: LabelingContext, stage: Stage) -> None:
         self.context, self.stage = context, stage
@@ -206,7 +206,7 @@ class StageRun:
         n_classes = len(context.job.class_names)
         problem = Problem(seen, n_classes, context.views, stream_seed(settings.seed, f"labeling/{self.stage.name}"))
         graph = replace(settings.graph, prior=class_shares(settings.prior, seen, n_classes))
-        # a network that goes on from another has had its supervised start
+        # a network that continues another has had its supervised start
         method = settings.method if self.stage.begins_with is None else replace(settings.method, supervised_passes=0)
         learner = LaplaceNet(problem, self.stage.config, method, graph)
         if context.frozen is not None:
@@ -238,7 +238,7 @@ class StageRun:
         )
 
     def _identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with: the stage's settings, its pictures, and the labels that it sees."""
+        """What a checkpoint must match: the stage's settings, pictures and visible labels."""
         settings = self.context.job.settings
         parts = {
             "train": self.stage.config,

@@ -58,7 +58,9 @@ def initialize_convolutions(network: nn.Module) -> None:
 
 
 def require_fit(network: Network, example: Tensor, *, name: str) -> None:
-    """One input through the network: too small an image or the wrong kind of input shows itself here, not mid-run."""
+    """Pass one input through the network, so that images that are too small or of the wrong kind fail here, not
+    mid-run.
+    """
     try:
         with torch.no_grad():
             network.eval()(example)

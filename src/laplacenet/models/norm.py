@@ -1,4 +1,4 @@
-"""Batch normalization with its activation and the pooling that may follow: one module, so that one kernel can serve."""
+"""Batch normalization with its activation and an optional pooling: one module, so that one kernel can do all."""
 
 import contextlib
 import importlib.util

@@ -1,8 +1,8 @@
 """A network whose first layer is learned from small patches of the pictures, without any label.
 
 With a hundred labels a convolutional network cannot learn good filters, and on a CPU it has no time to. Patches of the
-pictures themselves give them in a second (Coates, Lee and Ng, 2011): each patch is freed of its mean and contrast,
-whitened, and compared with centroids of such patches. Only what stands above this layer is trained.
+pictures themselves give them in a second (Coates, Lee and Ng, 2011): each patch is normalized for mean and contrast,
+whitened, and compared with centroids of such patches. Only the layers above are trained.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from laplacenet.runtime import stream
 N_FILTERS = 96
 SIDE, STRIDE = 6, 2
 SMALLEST_CONTRAST = 0.01
-"""Added to a patch's variance, so that a flat one is not blown up."""
+"""Added to a patch's variance, so that noise in flat patches is not amplified."""
 SMALLEST_EIGENVALUE = 0.3
 """Added to the eigenvalues of the patches' covariance: directions with less variance are noise."""
 THRESHOLD = 0.25
@@ -78,7 +78,7 @@ def some_patches(x: Float[Tensor, "n c h w"], rng: np.random.Generator) -> Float
 
 
 def centroids(Z: Float[Tensor, "m d"], n: int, *, rng: np.random.Generator) -> Float[Tensor, "n d"]:
-    """Directions around which the rows lie; one that loses all its rows begins anew somewhere."""
+    """Centroids of the rows; one that loses all its rows starts again from a random row."""
     found = functional.normalize(torch.from_numpy(rng.normal(size=(n, Z.shape[1])).astype(np.float32)), dim=1)
     for _ in range(N_ITERATIONS):
         likeness, nearest = (Z @ found.T).max(dim=1)

@@ -1,6 +1,6 @@
 """A trained network for use: `model.safetensors` and `model.json`, all that prediction needs; neither executes.
 
-The description carries the checksum of the weights and its own: a byte that changed is found before it is believed.
+The description holds a checksum of the weights and of itself, so that damage is detected.
 """
 
 import copy
@@ -33,7 +33,7 @@ TEMPERATURES = (1e-4, 1e4)  # calibration stays far inside
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What must be known of a network beside its weights: how it is built and what it reads and says.
+    """What is needed besides the weights: architecture, input and classes.
 
     Its logits are divided by `temperature` before they become probabilities.
     """
@@ -93,7 +93,7 @@ def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def model_kind(folder: Path) -> str | None:
-    """What a folder's model is, where it is no network; None for a network, and where there is no model."""
+    """The kind of a folder's model if it is not a network; None for a network or if there is no model."""
     path = folder / DESCRIPTION
     found = read_json(path) if path.is_file() else None
     return found.get("kind") if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""The benchmark's table: one line a measurement, ours beside what it is up against."""
+"""The benchmark's table: one line a measurement, ours beside alternatives."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

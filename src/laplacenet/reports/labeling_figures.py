@@ -1,4 +1,4 @@
-"""The charts of a labeling's page: how well confidences fit, how they are spread, and how the training went.
+"""The charts of a labeling's page: calibration, distribution of confidences, and training curves.
 
 Curves are entries with `stage`, `step` and `loss`, and `class_shares` where the graph had given pseudo-labels.
 """

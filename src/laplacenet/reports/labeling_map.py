@@ -1,4 +1,4 @@
-"""The map of the embeddings: a dot a row, colored by label, given labels marked, each class named where it lies."""
+"""The map of the embeddings: a dot a row, colored by label, given labels marked, each class named in its place."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

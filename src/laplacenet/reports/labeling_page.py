@@ -1,4 +1,4 @@
-"""A labeling as one self-contained HTML page: how accurate, how sure, what to doubt, and what to label next."""
+"""A labeling as one self-contained HTML page: accuracy, confidence, suspect labels, and what to label next."""
 
 import shlex
 from collections.abc import Callable
@@ -28,7 +28,7 @@ N_LISTED, N_LEAST = 20, 10  # more classes than this are folded away, the least 
 
 
 def write_labeling_page(folder: Path) -> Path:
-    """`report.html` from what lies in the run folder; gives its path."""
+    """Write `report.html` from the files of the run folder; returns its path."""
     content = page_content(load_labeling(folder), read_gallery(folder), read_curves(folder), run=folder)
     page = template("labeling.html.j2", **FILTERS).render(**content)
     write_whole(folder / PAGE, page.encode())
@@ -86,13 +86,13 @@ def source_counts(labeling: Labeling) -> list[tuple[str, int]]:
 
 
 def mean_confidence(labeling: Labeling) -> float | None:
-    """Of the labels that were found; None where all were given."""
+    """Of the new labels; None if all were given."""
     found = labeling.confidence[~labeling.is_given]
     return float(found.mean()) if len(found) else None
 
 
 def commands(run: Path, kind: str, *, is_complete: bool) -> list[tuple[str, str]]:
-    """What can be done from here, as it is typed."""
+    """Commands for the next steps."""
     where = shlex.quote(str(run))
     new = "new_pictures/" if kind == "pictures" else "new_embeddings.npy"
     lines = [] if is_complete else [("resume the run", f"laplacenet label --resume {where}")]
@@ -115,7 +115,7 @@ def elapsed(seconds: float) -> str:
 
 
 def shown(text: object) -> str:
-    """A name as it may stand in a page: signs that no page may hold become their pictures or a replacement mark."""
+    """A name that is safe in a page: control characters become visible symbols or a replacement character."""
     return "".join(_shown_sign(sign) for sign in str(text))
 
 

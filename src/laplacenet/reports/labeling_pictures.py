@@ -1,4 +1,4 @@
-"""The pictures of a labeling's page: each a `data:` address, so that nothing is fetched, with what is known of it."""
+"""The pictures of a labeling's page, as `data:` addresses, so that nothing is fetched, with their labels."""
 
 import base64
 import io
@@ -33,7 +33,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A given label and what the scores say that it had no part in."""
+    """A given label and the label by held-out scores."""
 
     tile: Tile
     given: str

@@ -1,4 +1,4 @@
-"""A labeling class by class: how accurate each is, how often it was given and found, and what is taken for what."""
+"""A labeling class by class: accuracies, numbers of given and new labels, and confusions."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class ConfusionRow:
 
 @dataclass(frozen=True)
 class Confusion:
-    """Given labels against what was found without them; `squares` are column, row, share and words for the picture."""
+    """Given labels against held-out predictions; `squares` are column, row, share and words for the picture."""
 
     n: int
     rows: tuple[ConfusionRow, ...]
@@ -113,7 +113,7 @@ def confusion(labeling: Labeling) -> Confusion | None:
 
 
 def confused_pairs(table: Int64[Tensor, "C C"], names: tuple[str, ...]) -> tuple[ConfusedPair, ...]:
-    """What was given as one and found to be another, the most frequent first."""
+    """Pairs of given and predicted classes that differ, the most frequent first."""
     wrong = table.clone().fill_diagonal_(0)
     pairs = sorted(wrong.nonzero().tolist(), key=lambda pair: -int(wrong[pair[0], pair[1]]))[:N_PAIRS]
     return tuple(ConfusedPair(names[i], names[j], int(wrong[i, j]), int(table[i].sum())) for i, j in pairs)

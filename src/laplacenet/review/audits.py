@@ -1,8 +1,8 @@
-"""How accurate all labels are, by answers that the model has not seen.
+"""Estimate the accuracy of all labels from answers that the model has not seen.
 
-Labels asked for because they are hard are no fair sample. So a fifth of the questions is drawn at random from the
-pictures without an answer, and those answers are kept from the model until the queue or a grid would itself have asked
-for that picture. What is still kept back is then a uniform sample of all pictures that the model labels by itself:
+Questions chosen because they are hard are a biased sample. So a fifth of the questions is drawn at random from the
+pictures without an answer, and those answers are held out from the model until the queue or a grid would have asked for
+that picture anyway. The answers still held out are then a uniform sample of all pictures that the model labels itself:
 which pictures it learns from does not depend on which were drawn.
 """
 
@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from laplacenet.labeling.estimate import wilson
 
 FEWEST = 50
-"""Audits below which only the range is shown."""
+"""With fewer audits only the range is shown."""
 GOALS = (0.90, 0.95, 0.99)
 LEAST_POINTS = 4
 
@@ -33,7 +33,8 @@ class AccuracyEstimate:
 def estimate_accuracy(n_right: int, n_audits: int, *, n_known: int, n_pictures: int) -> AccuracyEstimate:
     """`n_right` of `n_audits` kept-back answers are what the model says; `n_known` pictures have a person's label.
 
-    The others are a finite draw too: their share and the audits' differ with variance 1/n_audits + 1/n_others.
+    The others are a finite sample too: their accuracy and that of the audits differ with variance 1/n_audits +
+    1/n_others.
     """
     n_others = n_pictures - n_known
     if n_pictures == 0 or n_others == 0:

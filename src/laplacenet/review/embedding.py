@@ -1,4 +1,4 @@
-"""Embeddings of all pictures, made behind the first questions, in random order so that any part is a fair sample."""
+"""Embed all pictures in the background, in random order so that any part is an unbiased sample."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from laplacenet.runtime import InputError, stream
 
 FIRST_BATCH = 64
 GROWTH = 2.0
-"""The graph is made anew each time there are so many times as many embeddings, and when all are there."""
+"""The graph is rebuilt whenever the number of embeddings has grown by this factor, and at the end."""
 
 NICENESS = 10
 
@@ -26,7 +26,7 @@ Embedder = Callable[[list[Path]], Iterable[Float[np.ndarray, " d"] | None]]
 
 
 def work_behind() -> None:
-    """Let this thread, and those that it starts, work only while nobody waits for an answer to be acknowledged.
+    """Lower the priority of this thread and those it starts, so that answers are acknowledged first.
 
     Linux alone has a priority for each thread; elsewhere nothing is changed.
     """
@@ -44,7 +44,7 @@ class Embedding:
         self.error: str | None = None
         self.embedder = embedder
         self.is_finished = False
-        """All pictures are in the graph that was handed out, or none will be any more."""
+        """Whether the last graph holds all pictures, or no more will be added."""
         self._photos = photos
         self._order = stream(seed, "review/embedding").permutation(len(photos))
         self._vectors: list[Float[np.ndarray, " d"]] = []

@@ -74,7 +74,7 @@ class Journal:
             sync(path.parent)
 
     def append(self, by: str, kind: str, content: dict[str, Any]) -> Entry:
-        """The entry, once it is on the disk; where that fails nothing of it stays and the error is raised."""
+        """The entry, once it is on disk; if that fails, nothing of it is kept and the error is raised."""
         n = self.entries[-1].n + 1 if self.entries else 1
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         entry = Entry(n, now, by, kind, content)
@@ -151,7 +151,7 @@ def is_sound(entry: Entry) -> bool:
 
 
 def checksum(words: dict[str, Any], run: str = "") -> str:
-    """Of the JSON's meaning, not its spacing."""
+    """A checksum of the JSON's values; spacing does not matter."""
     return hashlib.sha256((run + json.dumps(words, sort_keys=True)).encode()).hexdigest()[:N_CHECKED]
 
 

@@ -1,7 +1,6 @@
-"""What people have said of each picture, as arrays.
+"""The answers for each picture, as arrays.
 
-They are replaced as a whole when an answer comes, never changed, so that whoever computes from them needs no lock and
-nobody who answers waits.
+They are replaced as a whole when an answer comes, never changed, so that readers need no lock and answers never wait.
 """
 
 import functools
@@ -17,12 +16,12 @@ from laplacenet.review.live import Result
 from laplacenet.review.state import NONE_ID, State
 
 UNKNOWN = -2
-"""In place of a class: there is no answer, or one that says nothing (cannot tell)."""
+"""In place of a class: there is no answer, or the answer was "cannot tell"."""
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Of each picture the class that a person gave, whether there is an answer at all, and whether it is kept back."""
+    """For each picture the class that a person gave, whether there is an answer, and whether it is held out."""
 
     targets: Int64[np.ndarray, " pictures"]
     is_answered: Bool[np.ndarray, " pictures"]
@@ -30,7 +29,7 @@ class Known:
 
     @property
     def shown(self) -> Int64[np.ndarray, " pictures"]:
-        """The classes that views may show: an answer that is kept back must not be told from none."""
+        """The classes that views may show: answers that are held out must look like none."""
         return np.where(self.is_kept_back, UNKNOWN, self.targets)
 
     def updated(self, state: State, row_of: Mapping[str, int], names: Iterable[str]) -> "Known":

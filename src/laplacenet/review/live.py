@@ -1,7 +1,6 @@
-"""Answers spread in the background: a thread that always works on the newest answers, and the last result.
+"""Propagate answers in the background: a thread that works on the newest answers, and the last result.
 
-Where all of the work would take long, a quick result comes first, and the full one behind it unless there is another
-answer by then.
+If a full result takes long, a quick one comes first, followed by the full one unless there is a newer answer.
 """
 
 import threading
@@ -87,7 +86,7 @@ class Live:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is waiting to be spread; without embeddings nothing can be."""
+        """Whether all answers have been propagated; without embeddings there is nothing to do."""
         with self._wakeup:
             given, current = self._given, self.current
             if given is None or self._embedded is None:
@@ -107,7 +106,7 @@ class Live:
 
     def _work(self) -> None:
         work_behind()
-        torch.set_num_threads(1)  # threads that share operations of milliseconds wait for each other on a busy machine
+        torch.set_num_threads(1)  # threads that share short operations wait for each other on a busy machine
         self._is_alone.set()
         with threadpool_limits(1, user_api="blas"):
             self._work_alone()
@@ -128,7 +127,9 @@ class Live:
                 spreader = Spreader(embedded, n_pictures=self._n_pictures, seed=self._seed)
             try:
                 self._spread(spreader, given)
-            except Exception:  # the answers are safe in the journal: say it, and begin anew with the next one
+            except (
+                Exception
+            ):  # the answers are safe in the journal: report the error, and start again with the next one
                 traceback.print_exc()
                 spreader = None
 

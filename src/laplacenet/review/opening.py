@@ -1,4 +1,4 @@
-"""The run folder of a review: begun, or opened again with all its answers."""
+"""Open the run folder of a review, new or with its earlier answers."""
 
 import contextlib
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def open_session(source: Source, embedder: Embedder) -> Iterator[Opened]:
 
 
 def features_of(source: Source, features: str | None, weights: Path | None) -> tuple[str, Path | None]:
-    """Which network looks at the pictures: the one asked for, else the one of the run, else `lite0`."""
+    """The network that embeds the pictures: the one given, else the one of the run, else `lite0`."""
     if features is not None:
         name = str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
         return name, None if weights is None else weights.expanduser().resolve()
@@ -100,7 +100,7 @@ def run_folder(out: Path, photos: Path, *, seed: int) -> tuple[RunFolder, Labeli
 
 
 def with_network(settings: LabelingSettings, embedder: Embedder) -> LabelingSettings:
-    """With the network that looks at the pictures now, so that the run folder knows it."""
+    """The settings with the network that embeds the pictures, so that the run folder records it."""
     if not isinstance(embedder, PretrainedEmbedder):
         return settings
     weights = None if embedder.weights is None else str(embedder.weights)
@@ -125,7 +125,7 @@ def join_earlier_labels(session: Session, run: Path) -> None:
 
 
 def join_labels(session: Session, labels: Path, photos: Path) -> int:
-    """Answers given as a file become entries of the journal; gives how many were new."""
+    """Add the labels of a file to the journal; returns how many were new."""
     names = tuple(photo.name for photo in session.photos)
     found = labels_by_name([labels], names, root=photos)
     numbers, class_names = numbered_labels(found, len(names), where=str(labels))

@@ -1,4 +1,4 @@
-"""What a review leaves in its run folder, at any time: what `label` leaves."""
+"""Write the results of a review, the same files as `label`, at any time."""
 
 import logging
 import time
@@ -51,7 +51,7 @@ METHOD = (
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What the files say, all of one moment: who answers meanwhile does not wait, and is in the next files.
+    """A snapshot of all that is written; later answers do not wait and go into the next files.
 
     `n` is the last entry of the journal.
     """
@@ -67,7 +67,7 @@ class Snapshot:
 
     @property
     def numbers(self) -> Int64[np.ndarray, " n"]:
-        """The pictures that are embedded, and those that a person has labeled before they were."""
+        """The pictures that are embedded or labeled by a person."""
         return np.union1d(np.flatnonzero(self.known.targets != UNKNOWN), self.result.embedded.rows.numpy())
 
     @property
@@ -161,7 +161,7 @@ def in_places(now: Snapshot, place: dict[int, int], table: Float[Tensor, "m c"])
 
 
 def similar_say(now: Snapshot, place: dict[int, int], is_given: Bool[Tensor, " n"]) -> Float[Tensor, "n C"]:
-    """Of pictures that the model learned from what the most similar ones say; NaN for all others."""
+    """For pictures that the model learned from, the scores of their nearest neighbors; NaN for all others."""
     if len(now.columns) < 2:
         return torch.full((len(is_given), len(place)), torch.nan)
     votes = in_places(now, place, neighbor_votes(now.result))
@@ -210,7 +210,7 @@ def method(found: AccuracyEstimate) -> str:
 
 
 def of_found_labels(now: Snapshot) -> Interval | None:
-    """The accuracy of the labels that no person gave; None below as many checks as the page asks for."""
+    """The accuracy of the labels that no person gave; None with fewer audits than the page requires."""
     n_audits, n_right, n_known, n_pictures = now.audits
     if n_audits < FEWEST:
         return None
@@ -218,7 +218,7 @@ def of_found_labels(now: Snapshot) -> Interval | None:
 
 
 def class_estimates(now: Snapshot, names: tuple[str, ...]) -> tuple[ClassEstimate, ...]:
-    """Of each class the checks still kept back that the model labels as the person did."""
+    """For each class, the held-out answers that the model agrees with."""
     rows = now.result.embedded.rows.numpy()
     targets = now.known.targets[rows]
     is_judged = now.known.is_kept_back[rows] & (targets != UNKNOWN)
@@ -232,7 +232,7 @@ def class_estimates(now: Snapshot, names: tuple[str, ...]) -> tuple[ClassEstimat
 
 
 def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapshot) -> None:
-    """A head over the network that looked at the pictures, as `label` leaves; else a graph for embeddings."""
+    """A head on the network that embedded the pictures, as `label` writes it; else a graph for embeddings."""
     embedder, embedded = session.embedding.embedder, now.result.embedded
     is_embedded = now.rows >= 0
     labels, scores = labeling.labels[is_embedded], labeling.scores[is_embedded]
@@ -255,7 +255,7 @@ def write_model(session: Session, folder: Path, labeling: Labeling, now: Snapsho
 
 
 def graph_model(embedded: Embedded, scores: Float[Tensor, "m C"], summary: Summary) -> GraphModel:
-    """For embeddings that come later: each takes the labels of the pictures most like it."""
+    """For new embeddings: each gets the labels of its nearest pictures."""
     vectors = embedded.vectors()
     return GraphModel(
         points=vectors / torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(min=1e-12),

@@ -1,4 +1,4 @@
-"""The pictures of a folder by number: their names, whether they are still what they were, and how they look."""
+"""The pictures of a folder by number: their names, whether they have changed, and JPEGs to show."""
 
 import io
 import threading

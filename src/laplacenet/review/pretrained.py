@@ -1,4 +1,4 @@
-"""The pretrained network as an embedder that hands out vectors as they come, with the cache that `embed` uses."""
+"""The pretrained network as an embedder that yields vectors as they are computed, with the cache of `embed`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +64,7 @@ class PretrainedEmbedder:
 
 
 def require_network(name: str, weights: Path | None) -> None:
-    """Refuse what could not be loaded later, when only the page could say so."""
+    """Refuse a network that cannot be loaded now, before the page is open."""
     if weights is not None and not weights.is_file():
         raise InputError(f"--weights {weights}: no such file")
     if name in VARIANTS:

@@ -1,9 +1,9 @@
-"""Answers over the graph, again and again: what `graph.guided` makes of labels, started from the last solution.
+"""Propagate answers over the graph repeatedly: `graph.guided`, started from the last solution.
 
-Beside the warm starts there are three things that `label` has no use for. Pictures without an answer teach the
-classifier a little, by what was said of them before. All classes count the same, since questions are chosen and a grid
-is of one class. And what the scores said of a picture just before its answer came tells how far they can be believed:
-that sets their temperature, without folds.
+Besides warm starts, three things differ from `label`. The classifier also learns a little from its own earlier
+predictions for pictures without an answer. All classes have the same weight, since questions are chosen and a grid
+shows one class. And the temperature is fitted to what the scores predicted for pictures just before they were answered,
+in place of cross-validation.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,15 @@ from laplacenet.graph.pseudo_labels import one_hot
 
 GRAPH = GraphConfig(k=10, mu=3 / 7, tol=1e-3, max_iterations=50)
 N_DIRECTIONS = 256
-"""Leading directions of the embeddings, which the classifier sees: as good as all 1 280, and five times faster."""
+"""Principal components of the embeddings for the classifier: as good as all 1 280 dimensions, and five times faster."""
 MOST_FOR_DIRECTIONS = 10_000
 MOST_ITERATIONS = 15
-"""Of the classifier's fit: with one more answer the last weights are nearly right."""
+"""Iterations of the classifier's fit: with one more answer the last weights are nearly right."""
 QUICK_ITERATIONS = 3
 DOUBT = 5.0
 """Answers a class from which on the shares of the labels found count as much as equal shares."""
 COUNT_OF_GUESS, MOST_GUESSES = 0.02, 4_000
-"""What was said of a picture without an answer teaches the classifier too, as this part of an answer."""
+"""The weight of a prediction in the classifier's training set, relative to an answer."""
 GUESS_TEMPERATURE = 0.5
 FIRST_ROUNDS = 3
 """Of classifier and graph where there are no guesses yet; with each answer there is one more."""
@@ -53,7 +53,7 @@ SMALLEST = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Embeddings of pictures as a landscape, which is the same whichever answers are given; `rows` are the pictures.
+    """Embeddings of pictures and the graph over them, which do not depend on the answers; `rows` are the pictures.
 
     `lengths` are those that its rows had before they were brought to length 1; `reduced` are the rows by their leading
     directions.
@@ -90,7 +90,7 @@ def leading_directions(points: Float[Tensor, "m d"]) -> Float[Tensor, "m r"]:
     some = points[:: -(-len(points) // MOST_FOR_DIRECTIONS)] - mean
     n_directions = min(N_DIRECTIONS, *some.shape)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # the search begins at random; the same points shall give the same directions
+        torch.manual_seed(0)  # the solver starts at random; the same points must give the same directions
         _, _, V = torch.svd_lowrank(some, q=min(n_directions + 20, *some.shape), niter=3)
     return (points - mean) @ V[:, :n_directions]
 
@@ -100,7 +100,7 @@ def never() -> bool:
 
 
 class Propagation:
-    """Scores of all embedded pictures, again and again as answers come in; not for two threads at a time."""
+    """Scores of all embedded pictures, updated as answers come in; not thread-safe."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.embedded = embedded
@@ -116,7 +116,7 @@ class Propagation:
     ) -> Float[Tensor, "m C"] | None:
         """Rows that sum to 1; `y` is a place in `columns` (which name the classes), −1 where there is no answer.
 
-        None where `is_stale` said, on the way, that nobody waits for them any more.
+        None if `is_stale` returned true meanwhile.
         """
         if len(columns) == 1:
             return self.embedded.points.new_ones(len(y), 1)
@@ -140,7 +140,7 @@ class Propagation:
         return tempered(self._spread(model, y, columns), self.temperature)
 
     def _judge(self, y: Int64[Tensor, " m"], columns: list[int]) -> None:
-        """Note what the last scores said of the pictures answered since, and fit the temperature to it."""
+        """Record the last scores of the pictures answered since, and fit the temperature to them."""
         given = torch.nonzero(y >= 0).squeeze(1)
         if self._last is None and len(given) >= 2 * FEWEST_TO_CALIBRATE:
             # many answers at once, from a file or an earlier day: half of them are judged by the other half
@@ -153,7 +153,7 @@ class Propagation:
             return
         for row in torch.nonzero((y >= 0) & ~last.is_given).squeeze(1).tolist():
             label = columns[int(y[row])]
-            if label in last.columns:  # of a class that was not known nothing could be said
+            if label in last.columns:  # a class that was not known could not be predicted
                 self._judged.append((last.scores[row].clamp(min=SMALLEST).log(), last.columns.index(label)))
         self._last = replace(last, is_given=y >= 0)
         self._judged = self._judged[-MOST_TO_CALIBRATE:]
@@ -165,13 +165,13 @@ class Propagation:
             self.temperature = fit_temperature(logits, np.array([target for _, target in self._judged]))
 
     def _spread(self, model: LogisticModel, y: Int64[Tensor, " m"], columns: list[int]) -> Float[Tensor, "m C"]:
-        """What the classifier says, spread by the graph and aligned as in `graph.guided`; answers stay as they are."""
+        """The classifier's probabilities, smoothed by the graph and aligned as in `graph.guided`; answers are kept."""
         weights, offsets = (torch.from_numpy(part).float() for part in (model.weights, model.offsets))
         P = (self.embedded.reduced @ weights + offsets).softmax(1)
         seeds, is_given = with_given(P, y), y >= 0
         F = self._diffuse(seeds, columns)
         found = torch.bincount(F[~is_given].argmax(1), minlength=len(columns)).double().numpy()
-        # how often a class was answered tells nothing: questions are chosen, and a grid is of one class
+        # frequencies of answers say nothing about the classes: questions are chosen, and a grid shows one class
         prior = doubted_shares(found / max(1.0, found.sum()), n_given=int(is_given.sum()), doubt=DOUBT)
         aligned = align_to_prior(F, is_given, prior, iterations=GRAPH.alignment_iterations)
         return with_given(aligned, y)
@@ -181,7 +181,9 @@ class Propagation:
         rows = torch.nonzero(y >= 0).squeeze(1)
         targets = one_hot(y[rows], len(columns)).float()
         counts = even_counts(y[rows])
-        if self._last is not None and self._last.columns == columns:  # else guesses would speak against a new class
+        if (
+            self._last is not None and self._last.columns == columns
+        ):  # else earlier predictions would count against a new class
             others = torch.nonzero(y < 0).squeeze(1)
             others = others[:: max(1, -(-len(others) // MOST_GUESSES))]
             guesses = tempered(self._last.scores[others], GUESS_TEMPERATURE)
@@ -214,6 +216,6 @@ class _Said:
 
 
 def even_counts(y: Int64[Tensor, " m"]) -> Float[Tensor, " m"]:
-    """How often each row counts so that all classes count the same: a grid of 20 would make its class seem frequent."""
+    """The weight of each row, so that all classes weigh the same: a grid of 20 would make its class seem frequent."""
     counts = torch.bincount(y)
     return len(y) / ((counts > 0).sum() * counts[y])

@@ -1,4 +1,4 @@
-"""Which pictures are most worth an answer: typical ones at first, then grids or doubtful ones, by gain per answer."""
+"""Which pictures to ask about: typical ones at first, then grids or uncertain ones, by gain per answer."""
 
 import functools
 from collections.abc import Collection
@@ -21,9 +21,9 @@ GRID = 20
 LEAST_IN_GRID = 2
 N_SINGLES = 200
 DENSITY_POWER = 2
-"""Of the density that a doubtful picture is weighted with: an outlier's answer teaches little."""
+"""The exponent of the density in the weight of an uncertain picture: the answer for an outlier teaches little."""
 TYPICAL_FIRST = 0.15
-"""Share of pictures with an answer from which on it is the outliers that are wrong, and worth asking for."""
+"""Share of answered pictures above which mostly outliers are wrong, so that they are asked about."""
 N_GRIDS = 6
 INFORMATION = 7.5e-5
 """Labels put right by a nat of information about a picture, times the square of the open pictures of a class: the more
@@ -41,7 +41,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Rows of the embedded pictures, those most worth an answer first."""
+    """Rows of the embedded pictures, the most useful first."""
 
     singles: tuple[int, ...]
     grids: tuple[Grid, ...]
@@ -51,7 +51,7 @@ class Ranking:
 def regions(embedded: Embedded, *, seed: int) -> list[list[list[int]]]:
     """For each level its clusters, the largest first, and in each its rows, the most typical first.
 
-    Typical is what its neighbors resemble most: an outlier stands for nothing.
+    A picture is typical if it resembles its neighbors.
     """
     n = len(embedded)
     chosen = torch.arange(n)
@@ -98,8 +98,8 @@ def first_questions(levels: list[list[list[int]]], answered: Collection[int], *,
 def rank(embedded: Embedded, scores: Float[Tensor, "m C"], is_open: Bool[Tensor, " m"]) -> Ranking:
     """Among the open rows: those between two classes, none beside another of its kind; and grids worth more than one.
 
-    An answer puts a label right where it was wrong, and tells the others something: the entropy of what was said.
-    A grid costs one answer and one for each wrong picture in it; its gain is that of all its pictures.
+    An answer corrects a wrong label, and informs others by the entropy of the prediction. A grid costs one answer and
+    one for each wrong picture in it; its gain is that of all its pictures.
     """
     rows = torch.nonzero(is_open).squeeze(1)
     if scores.shape[1] < 2 or not len(rows):
@@ -122,7 +122,7 @@ def entropy(scores: Float[Tensor, "m C"]) -> Float[Tensor, " m"]:
 
 
 def typical_first(embedded: Embedded, answered: float) -> Float[Tensor, " m"]:
-    """Weights of what pictures tell about others: by their density at first, all 1 when more are answered."""
+    """Weights of the information in answers: the density at first, 1 once more pictures are answered."""
     relative: Tensor = (density(embedded) / density(embedded).mean()) ** DENSITY_POWER
     share = 1 / (1 + (answered / TYPICAL_FIRST) ** 2)
     return share * relative + (1 - share)
@@ -175,7 +175,7 @@ def _grids(
 
 
 def alike_first(embedded: Embedded, grid: Grid) -> Grid:
-    """Pictures like the first stand beside it: alike is easily looked over."""
+    """Ordered by similarity to the first, so that the grid is easy to scan."""
     chosen = torch.tensor(grid.rows)
     alike = embedded.points[chosen] @ embedded.points[chosen[0]]
     return Grid(grid.column, tuple(chosen[alike.argsort(descending=True, stable=True)].tolist()))

@@ -1,4 +1,4 @@
-"""A review that is served until it is stopped, then written down."""
+"""Serve a review until it is stopped, then write its results."""
 
 import asyncio
 import contextlib
@@ -38,9 +38,9 @@ TOKEN = re.compile(f"[A-Za-z0-9_-]{{{N_TOKEN_BYTES},100}}")
 SETTLE_S = 10.0
 POLL_S = 0.05
 HEAD_TIMEOUT_S = 10.0
-"""How long a connection may take to say what it wants: whoever holds many of them open would keep others out."""
+"""Time limit for the head of a request: idle connections would keep others out."""
 SWITCH_S = 0.001
-"""How long a thread that computes may keep Python from one that acknowledges an answer."""
+"""Python's switch interval: how long a computing thread may delay one that acknowledges an answer."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 class ImpatientProtocol(H11Protocol):
-    """HTTP over one connection, which is closed where a request's head does not arrive in time."""
+    """HTTP over one connection, which is closed if the head of a request does not arrive in time."""
 
     _head_timer: asyncio.TimerHandle | None = None
 
@@ -103,7 +103,7 @@ class ImpatientProtocol(H11Protocol):
 
 
 class Review:
-    """A review that can be served: `address` holds the token, so it is for the person who started it alone."""
+    """A review that can be served. `address` holds the token: whoever knows it can answer."""
 
     def __init__(self, opened: Opened, place: Place) -> None:
         self.folder, self.photos, self.session, self.place = opened.folder, opened.photos, opened.session, place
@@ -127,7 +127,7 @@ class Review:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names under which the page may be asked for; a name that merely leads here is none of them."""
+        """Host names that are accepted in requests; other names that resolve to this machine are not."""
         names = {LOOPBACK, "localhost", bracketed(self.place.host)}
         if self.place.host in ("0.0.0.0", "::"):
             names |= {socket.gethostname(), socket.getfqdn(), *addresses()}
@@ -224,7 +224,7 @@ def entrance_file(run: Path) -> Path:
 
 
 def remembered_entrance(run: Path) -> tuple[str, int]:
-    """Token and port of the last time: a page that is still open finds the program again when it is restarted."""
+    """Token and port of the last session, so that a page that is still open works after a restart."""
     try:
         found = read_json(entrance_file(run))
         token, port = found["token"], found["port"]
@@ -236,7 +236,7 @@ def remembered_entrance(run: Path) -> tuple[str, int]:
 
 
 def remember_entrance(run: Path, token: str, port: int) -> None:
-    """For this user's eyes only; where it cannot be kept the next review has another address."""
+    """Readable by this user only; if it cannot be written, the next review has another address."""
     path = entrance_file(run)
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -255,7 +255,7 @@ def listen_again(place: Place, last_port: int) -> socket.socket:
 
 
 def listen(place: Place) -> socket.socket:
-    """Answers are small: without TCP_NODELAY the system would hold them back to join them with what comes next."""
+    """With TCP_NODELAY: without it the system would delay small responses."""
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -294,7 +294,7 @@ def open_review(source: Source, embedder: Embedder, place: Place) -> Iterator[Re
 
 
 def write_again(source: Source, embedder: Embedder, *, on_progress: Callable[[int], None] = lambda n: None) -> None:
-    """Label all pictures by the answers of a review, and write its files, without anybody being asked."""
+    """Label all pictures by the answers of a review, and write its files, without serving it."""
     started_at = time.monotonic()
     with open_session(source, embedder) as opened:
         session, n_before = opened.session, 0

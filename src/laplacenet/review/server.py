@@ -1,7 +1,7 @@
-"""The web application: who may come in, what can be asked, and what is sent when something changes.
+"""The web application: access control, routes, and events for changes.
 
-Only the person who started the program may enter: by the token in the printed address, then by a cookie. Names of
-hosts and origins are checked, so that no other site can speak through the browser. Pictures are numbers, never paths.
+Only the person who started the program may enter: by the token in the printed address, then by a cookie. Names of hosts
+and origins are checked, so that no other site can send requests through the browser. Pictures are numbers, never paths.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ SECURITY = {
 
 
 class Gate:
-    """Middleware: the right host and origin, the token or the cookie, and no more bytes than an answer needs."""
+    """Middleware that checks host, origin, token or cookie, and the size of requests."""
 
     def __init__(self, app: ASGIApp, *, token: str, hosts: tuple[str, ...], cookie: str) -> None:
         self.app, self.token, self.hosts, self.cookie = app, token, hosts, cookie
@@ -75,7 +75,7 @@ class Gate:
         await (refusal or self.app)(scope, receive, send_safely)
 
     def refusal(self, request: Request) -> Response | None:
-        """None where the request may pass."""
+        """Why the request is refused; None if it is allowed."""
         headers = Headers(scope=request.scope)
         host = headers.get("host", "")
         if host not in self.hosts:
@@ -158,7 +158,7 @@ class Site:
             loop.call_soon_threadsafe(self._flip)
 
     def _flip(self) -> None:
-        """Everyone who waits for a change is woken; who comes later waits for the next one."""
+        """Wake everyone who waits for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -211,7 +211,7 @@ class Site:
             if request.headers.get("if-none-match") == tag:
                 return Response(status_code=304, headers={"etag": tag})
             content = await run_in_threadpool(self.thumbnails.jpeg, number, size)
-        except Exception:  # deleted, or damaged in one of the many ways that decoders know
+        except Exception:  # deleted or damaged: decoders raise all kinds of errors
             return refused(410, "the picture is gone or cannot be read")
         headers = {"etag": tag, "cache-control": "private, max-age=60"}
         return Response(content, media_type="image/jpeg", headers=headers)
@@ -410,7 +410,7 @@ def page_response(name: str) -> Response:
 
 
 def application(site: Site, *, token: str, hosts: tuple[str, ...], cookie: str) -> ASGIApp:
-    """The routes behind the gate."""
+    """The routes with access control."""
     app = Starlette(routes=site.routes())
 
     async def with_loop(scope: Scope, receive: Receive, send: Send) -> None:

@@ -64,7 +64,7 @@ class Session:
         self.journal.close()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until the last answer is spread; whether it was in time."""
+        """Wait until the last answer is propagated; returns whether it was in time."""
         until = time.monotonic() + timeout_s
         while not self.live.is_settled and time.monotonic() < until:
             time.sleep(0.01)
@@ -186,7 +186,7 @@ class Session:
     # What the model sees
 
     def _given(self) -> Given:
-        """Answers without those kept back; only pictures that are still there."""
+        """Answers that are not held out, for pictures that still exist."""
         state, targets = self.state, given_rows(self.known)
         rejected = {
             self.row_of[name]: {label if label == NONE_ID else state.current(label) for label in labels}
@@ -201,7 +201,7 @@ class Session:
         self.live.embed(embedded)
 
     def _note_result(self) -> None:
-        """Once in a while a point of the curve is written down, so that the curve survives a restart."""
+        """Record a point of the accuracy curve now and then, so that the curve survives a restart."""
         with self.lock:
             state = self.state
             last = state.curve[-1]["questions"] if state.curve else 0
@@ -376,7 +376,7 @@ class Session:
 
 
 def checked_name(name: str) -> str:
-    """A class's name as it is kept: one line of a bounded length."""
+    """The name of a class as it is stored: one line of limited length."""
     name = " ".join(name.split()).strip(JOINERS)
     if not name or len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
         raise InputError(f"a class's name has 1 to {LONGEST_NAME} printable characters")

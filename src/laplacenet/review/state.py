@@ -1,4 +1,4 @@
-"""The answers of a journal as a state: what each picture is said to be, which classes there are, who disagrees.
+"""The state that the entries of a journal lead to: answers, classes and disagreements.
 
 A pure function of the entries: replaying the same journal gives the same state.
 """
@@ -19,7 +19,7 @@ UNDOABLE = ("answer", "class", "rename", "merge", "remove")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one person said of one picture; `seen` is the last entry that the person's page had shown by then."""
+    """One person's answer for one picture; `seen` is the last entry that the person's page had shown by then."""
 
     n: int
     by: str
@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass
 class State:
-    """`classes` maps a class's number to its name; a number is never given twice, so that keys stay where they are."""
+    """`classes` maps a class's number to its name; numbers are never reused, so that keys never change."""
 
     n: int = 0
     classes: dict[int, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class State:
         return self.current(one.target) != self.current(other.target)
 
     def apply(self, entry: Entry) -> None:
-        """Take in one entry that is not undone."""
+        """Apply one entry that is not undone."""
         self.n = max(self.n, entry.n)
         content = entry.content
         if entry.kind == "answer":
@@ -182,5 +182,5 @@ def replay(entries: Iterable[Entry]) -> tuple[State, History]:
 
 
 def folded(name: str) -> str:
-    """Names that people would take for one."""
+    """A key that is equal for names that look alike."""
     return unicodedata.normalize("NFC", name).strip().casefold()

@@ -27,13 +27,13 @@ N_SAMPLED = 2000
 NOTHING_COUNTED = {"given": 0, "found": 0}
 ORDERS = ("surest", "doubtful", "suspects", "answered")
 LEAST_RATIO = (1 - WRONG_SHARE) / WRONG_SHARE
-"""How much likelier the neighbors' best class must be than the one given, for an answer to look like a slip."""
+"""How much likelier the neighbors' best class must be than the one given, for an answer to look like a mistake."""
 
 
 def summary(session: Session) -> dict[str, Any]:
     """Counts, classes, the estimate with its curve, and how far embedding is.
 
-    Only what the state holds is read under the lock: whoever answers must not wait for arithmetic.
+    Only the state is read under the lock: answers must not wait for computations.
     """
     result, known, embedding = session.live.current, session.known, session.embedding
     estimate = session.estimate()
@@ -181,7 +181,7 @@ def suspects(session: Session, result: Result | None) -> list[int]:
 
 @functools.lru_cache(maxsize=1)
 def neighbor_votes(result: Result) -> Float[Tensor, "m C"]:
-    """What the most similar pictures say of each one."""
+    """Scores of the nearest neighbors of each picture."""
     votes = result.embedded.land.graph.W_normalized @ result.scores
     return votes / votes.sum(1, keepdim=True).clamp(min=1e-12)
 

@@ -1,4 +1,4 @@
-"""Named random streams, devices and precision, files that are never half written, run folders, provenance, monitors.
+"""Named random streams, devices and precision, atomic file writes, run folders, provenance, monitors.
 
 What needs torch is imported when it is first used: the command line checks paths and arguments without waiting for it.
 """

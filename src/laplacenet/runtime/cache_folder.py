@@ -1,4 +1,4 @@
-"""Where things are kept that would take long to make again: vectors of pictures, decoded pictures."""
+"""The cache for what is expensive to compute: vectors of pictures, decoded pictures."""
 
 import os
 import sys

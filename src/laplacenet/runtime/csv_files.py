@@ -41,7 +41,7 @@ def csv_text(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def write_csv(path: Path, heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Replace `path` by the table in UTF-8; whoever looks sees the old file or the new one, never a part."""
+    """Replace `path` by the table in UTF-8; readers see the old file or the new one, never a part."""
     write_whole(path, csv_text(heading, rows).encode())
 
 

@@ -1,4 +1,4 @@
-"""Where the arithmetic happens, and in which precision."""
+"""Device and precision of the computation."""
 
 import contextlib
 import threading
@@ -13,9 +13,9 @@ FIRST_WITH_BF16 = (8, 0)  # compute capability: Ampere
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """`auto` takes the first GPU if there is one; `cpu`, `cuda` and `cuda:1` say which.
+    """`auto` uses the first GPU if there is one; `cpu`, `cuda` and `cuda:1` choose.
 
-    Of several processes on a machine each takes a GPU of its own.
+    Each of several processes on a machine uses its own GPU.
     """
     launch = read_launch()
     if launch.size > 1 and name != "cpu":
@@ -52,10 +52,10 @@ def _own_gpu(name: str, launch: Launch) -> torch.device:
 
 
 def wake_up(device: torch.device) -> None:
-    """Let a GPU begin in a thread: its context and its libraries take a second in which other things can be done."""
+    """Initialize a GPU in a thread: its context and libraries take a second, in which other things can be done."""
 
     def begin() -> None:
-        with contextlib.suppress(RuntimeError):  # whoever uses the device next is told
+        with contextlib.suppress(RuntimeError):  # raised again where the device is first used
             x = torch.zeros(1, 8, 8, 8, device=device, dtype=compute_dtype(device))
             torch.nn.functional.conv2d(x, x.new_zeros(8, 8, 3, 3))
             x[0, 0] @ x[0, 0]
@@ -65,7 +65,7 @@ def wake_up(device: torch.device) -> None:
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
-    """What products are computed in: bf16 on a GPU that has it, fp32 on older ones and on a CPU."""
+    """The precision of matrix products: bf16 on a GPU that has it, fp32 on older ones and on a CPU."""
     has_bf16 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= FIRST_WITH_BF16
     return torch.bfloat16 if has_bf16 else torch.float32
 
@@ -79,7 +79,7 @@ def mixed_precision(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def convolution_trials(is_on: bool) -> Iterator[None]:
-    """Whether cuDNN tries its algorithms on the first batch of every shape; what was asked for before is put back."""
+    """Switch cuDNN's benchmark of algorithms on or off; the previous setting is restored."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = is_on
     try:

@@ -1,17 +1,17 @@
-"""What is said when something is at fault: the user's input, or a run that cannot go on."""
+"""Errors with a one-line message: invalid input, or a run that cannot go on."""
 
 import unicodedata
 
 CONTROL_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of characters, separators of lines and paragraphs
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""They turn the direction of writing around, and what follows a name with it."""
+"""They reverse the direction of text, also of what follows a name."""
 
 
 class InputError(Exception):
-    """The user's input is at fault.
+    """Invalid input.
 
-    The message is one line: which file or flag, and what would be accepted. The command line prints it behind
-    `error: ` and exits with 2.
+    The message is one line: which file or flag, and what would be accepted. The command line prints it after `error: `
+    and exits with 2.
     """
 
     def __init__(self, message: str) -> None:
@@ -43,7 +43,7 @@ class TimeLimitError(Exception):
 
 
 def one_line(text: str) -> str:
-    """Line breaks and what else a terminal would obey written out: names of files and classes may hold anything."""
+    """The text with line breaks and control characters escaped: names of files and classes may hold anything."""
     return "".join(c.encode("unicode_escape").decode() if is_obeyed(c) else c for c in text)
 
 
@@ -53,5 +53,5 @@ def is_obeyed(character: str) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Of what the error says; of one that says nothing, its kind."""
+    """The error's message on one line; its type if it has none."""
     return next(iter(str(error).splitlines()), type(error).__name__)

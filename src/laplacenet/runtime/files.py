@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under another name, flushed, then renamed.
+"""Atomic file writes: content is written under a temporary name, flushed, then renamed.
 
 What a program reads back carries a checksum of itself, so that a byte that changed on the disk is found.
 """
@@ -17,12 +17,12 @@ from laplacenet.runtime.memory import free_memory
 
 TEMPORARY = ".tmp"
 AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""How files are opened: a pipe that nobody writes to must not keep its reader waiting."""
+"""Flags for opening files: a pipe without a writer must not block."""
 CHECKSUM = "checksum"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`; whoever looks sees the old file or the new one, never a part."""
+    """Replace `path` by `content`; readers see the old file or the new one, never a part."""
 
     def write(file: BinaryIO) -> None:
         file.write(content)
@@ -56,13 +56,13 @@ def write_whole_by(path: Path, write: Callable[[BinaryIO], None], *, temporary: 
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)  # on a full disk a part of a file only takes room
+        temporary.unlink(missing_ok=True)  # on a full disk a partial file only takes space
         raise
     sync(path.parent)
 
 
 def sync(path: Path) -> None:
-    """Make what was appended to a file, or renamed inside a folder, last through a power cut."""
+    """Flush what was appended to a file, or renamed inside a folder, so that it survives a power failure."""
     if os.name == "nt" and path.is_dir():
         return  # Windows opens no folders
     descriptor = os.open(path, (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | AT_ONCE)
@@ -73,7 +73,7 @@ def sync(path: Path) -> None:
 
 
 def read_whole(path: Path) -> bytes:
-    """A regular file's content; a pipe or a device, which could keep its reader waiting for ever, is refused.
+    """A regular file's content; a pipe or a device, which could block for ever, is refused.
 
     So is a file that memory has no room for. Of one that grows meanwhile, it is what was there at first.
     """
@@ -110,7 +110,7 @@ def read_json(path: Path) -> Any:
 def parse_json(content: bytes, *, source: str) -> Any:
     try:
         return json.loads(content)
-    except (ValueError, RecursionError) as error:  # an endless nest of brackets is no JSON of ours either
+    except (ValueError, RecursionError) as error:  # deeply nested brackets are no JSON of ours either
         raise InputError(f"{source}: not the JSON that was written there ({error})") from error
 
 
@@ -131,5 +131,5 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def checksum(content: dict[str, Any]) -> str:
-    """Of the JSON's meaning, not its spacing."""
+    """A checksum of the JSON's values; spacing does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

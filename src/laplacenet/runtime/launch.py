@@ -41,7 +41,7 @@ def read_launch() -> Launch:
 
 
 def program() -> str:
-    """What a command begins with that goes on: the program, or as many processes of it as there are now."""
+    """The beginning of a command that resumes a run: the program, under torchrun with as many processes as now."""
     launch = read_launch()
     is_one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(launch.size)
     if launch.size == 1 or not is_one_machine:

@@ -10,9 +10,9 @@ from laplacenet.runtime.errors import TimeLimitError
 from laplacenet.runtime.launch import read_launch
 
 USUAL: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-"""What a signal does by itself, even where a shell has let the process ignore it."""
+"""The default handlers of the signals, even if the shell has made the process ignore them."""
 LEAST_READING_S = 3.0
-"""For reading pictures, whatever the time limit: what is read in a moment begins its run."""
+"""For reading pictures, whatever the time limit: a small folder can always start its run."""
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class NullMonitor:
 class TimedMonitor:
     """Ends the reading of pictures when its time is up, by a TimeLimitError.
 
-    The last pictures may be late: what remains to be done after them takes seconds.
+    The last pictures may be late, since what remains after them takes seconds.
     """
 
     def __init__(self, monitor: Monitor, ends_at: float | None, *, what_then: str) -> None:
@@ -75,12 +75,12 @@ class TimedMonitor:
 
 
 def reading_ends_at(limit_s: float | None, started_at: float) -> float | None:
-    """When to give up reading what is to be trained on, for nothing could be trained any more; by `time.monotonic`."""
+    """When to stop reading training data, because no time would be left to train; by `time.monotonic`."""
     return None if limit_s is None else max(started_at + limit_s, time.monotonic() + LEAST_READING_S)
 
 
 def time_left(limit_s: float | None, started_at: float) -> float | None:
-    """For training, after reading, which counts too."""
+    """The time left for training after reading, which counts too."""
     return None if limit_s is None else max(0.0, limit_s - (time.monotonic() - started_at))
 
 
@@ -112,5 +112,7 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
-        if read_launch().size == 1:  # torchrun passes on the signals that its processes have had from the terminal
+        if (
+            read_launch().size == 1
+        ):  # torchrun forwards signals that its processes have already received from the terminal
             signal.signal(number, USUAL[self.signal])

@@ -30,7 +30,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 
 def command() -> str:
-    """What was typed, with the names of files in place of full paths: where a machine keeps them is its own affair."""
+    """The command line, with file names in place of full paths, which are of no use on other machines."""
     program = Path(sys.argv[0]).name
     words = ["=".join(map(_file_name, word.split("="))) for word in sys.argv[1:]]
     return shlex.join(["laplacenet" if program == "__main__.py" else program, *words])

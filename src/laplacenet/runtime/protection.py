@@ -1,4 +1,4 @@
-"""What a command reads is never what it writes over: refused before a byte is touched."""
+"""Commands never overwrite their own inputs: such paths are refused before anything is written."""
 
 from collections.abc import Iterable
 from pathlib import Path

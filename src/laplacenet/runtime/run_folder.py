@@ -1,4 +1,4 @@
-"""A run folder: made for one run, locked while it is worked on, never overwritten unless told to.
+"""A run folder: made for one run, locked while in use, overwritten only on request.
 
 Nothing of the user's is ever deleted: overwriting a run removes the files that runs write, by their names, and leaves
 whatever else lies in the folder. Every file that is read again carries a checksum, and the number of its run, so that
@@ -105,7 +105,9 @@ class RunFolder:
         """One process at a time works on a run; the lock goes with the process, however it ends."""
         path = self.path / LOCK
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise InputError(f"{path}: not a regular file; a run cannot be locked by it")  # it leads out of the folder
+            raise InputError(
+                f"{path}: not a regular file; a run cannot be locked by it"
+            )  # a link that leads out of the folder
         lock = filelock.FileLock(path, timeout=0)
         try:
             lock.acquire()
@@ -116,7 +118,7 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written to ({error.strerror}); a run needs to") from error
         try:
-            with contextlib.suppress(OSError):  # who holds the lock is said for people; on a full disk it is not
+            with contextlib.suppress(OSError):  # the holder of the lock is named for people; on a full disk it is not
                 path.write_text(f"pid {os.getpid()} on {platform.node()}")
             yield
         finally:

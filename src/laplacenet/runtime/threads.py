@@ -1,7 +1,7 @@
-"""Long lists of small operations, shared among threads piece by piece.
+"""Long lists of small operations, divided among threads.
 
-Torch splits every single operation among its threads and waits for the last of them, so operations of microseconds
-gain little, and on a busy machine lose. Pieces that each thread works through alone wait for one another only once.
+Torch splits every single operation among its threads and waits for the last of them, so operations of microseconds gain
+little, and on a busy machine lose. Pieces that each thread works through alone wait for one another only once.
 """
 
 from collections.abc import Callable, Sequence

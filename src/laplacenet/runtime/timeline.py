@@ -20,7 +20,7 @@ _open: "list[Timeline]" = []
 
 
 def mark(name: str) -> None:
-    """What ends here is called `name`; nothing happens where no time is taken."""
+    """Mark the end of the part called `name`; does nothing unless a timeline is on."""
     for line in _open:
         line.mark(name)
 
@@ -49,7 +49,7 @@ class Timeline:
 
 @contextlib.contextmanager
 def timeline(*, is_on: bool = True) -> Iterator[Timeline]:
-    """Take the time of what is marked meanwhile."""
+    """Record the marks made in this context."""
     line = Timeline()
     if is_on:
         _open.append(line)

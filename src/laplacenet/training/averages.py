@@ -1,4 +1,4 @@
-"""Averages of a network's weights: a teacher beside its student, and batch statistics that fit averaged weights."""
+"""Averages of a network's weights: a student with its teacher, and batch statistics for averaged weights."""
 
 import copy
 from collections.abc import Iterable

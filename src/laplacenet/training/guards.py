@@ -1,4 +1,4 @@
-"""What ends a run rather than spoil it, numbers that are no longer finite; and what tells of a collapse."""
+"""Checks that end a run whose numbers are no longer finite, and a measure that detects a collapse."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The loop: plan an epoch, take its steps, yield it to whoever judges it.
+"""The loop: plan an epoch, take its steps, yield it to the caller, who evaluates it.
 
 Training never sees a test label: it yields, and the caller evaluates, records and saves.
 """
@@ -25,7 +25,7 @@ Learner = TypeVar("Learner", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: the next step, the epoch under way (None between epochs), and the optimizer's state."""
+    """The position of a run: the next step, the current epoch (None between epochs), and the optimizer's state."""
 
     step: int = 0
     epoch: int = 0

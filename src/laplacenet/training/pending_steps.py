@@ -1,4 +1,4 @@
-"""Steps that were handed to a GPU and have not ended: waited for with a deadline where other processes have a part.
+"""Steps that were submitted to a GPU and have not ended: waited for with a deadline if other processes take part.
 
 A message that is replayed from a captured graph has no timeout: torch's watchdog does not see it, and the device waits
 for the other process forever. A host that asks the device for a number would wait with it.

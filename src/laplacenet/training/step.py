@@ -30,11 +30,10 @@ WARM_UP_STEPS = 3  # before a capture: compilation and the choice of convolution
 class Execution:
     """Where and how steps run, and how often a run is saved and judged; nothing here changes what it learns.
 
-    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. Whoever judges epochs by a test
-    set does so after every `judge_every`-th and after the last. The rest concerns GPUs only:
-    `capture` replays a step as one graph, and `compile` hands the loss to torch's compiler, which takes 25 s and saves
-    a fiftieth of a step. `resident_bytes` limits the data held on the device (by default half of its free memory);
-    what is larger is streamed.
+    A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. Epochs are tested after every
+    `judge_every`-th and after the last. The rest concerns GPUs only: `capture` replays a step as one graph, and
+    `compile` hands the loss to torch's compiler, which takes 25 s and saves a fiftieth of a step. `resident_bytes`
+    limits the data held on the device (by default half of its free memory); what is larger is streamed.
     """
 
     device: torch.device

@@ -1,4 +1,4 @@
-"""Time and memory: what is measured on a GPU is captured and waited for, medians stand for many."""
+"""Measure time and memory: GPU work is captured and synchronized, and medians are reported."""
 
 import contextlib
 import gc

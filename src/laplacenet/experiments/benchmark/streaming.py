@@ -1,4 +1,4 @@
-"""The step with a data set that does not fit beside the one that does: nothing should have to wait for the host."""
+"""The step with a data set that does not fit on the device, beside one that does: neither should wait for the host."""
 
 import dataclasses
 import statistics

@@ -1,4 +1,4 @@
-"""The pseudo-label pass in the manner of the authors' code, to be measured beside ours.
+"""The pseudo-label pass as in the authors' code, for comparison with ours.
 
 An exact flat index, SciPy's sparse matrices, SciPy's conjugate gradients for one class after another with a loose
 tolerance, and Algorithm 1 as printed, point by point. It computes what `laplacenet.graph` computes: with the same
@@ -62,7 +62,7 @@ def flat_neighbors(features: Float32[ndarray, "n d"], k: int) -> tuple[Float32[n
     """The k nearest points by inner product, best first, without the point itself."""
     found = _faiss_search(features, k + 1) if HAS_FAISS else _brute_force_search(features, k + 1)
     is_self = found[1] == np.arange(len(features))[:, None]
-    order = is_self.argsort(axis=1, kind="stable")[:, :k]  # among many equals the point itself may not be found
+    order = is_self.argsort(axis=1, kind="stable")[:, :k]  # among many ties the point itself may be missing
     return np.take_along_axis(found[0], order, 1), np.take_along_axis(found[1], order, 1)
 
 

@@ -152,7 +152,7 @@ def against(
     measure: Measure = last_error,
     needs_full: bool = True,
 ) -> Comparison:
-    """Ours beside a published number; unless the full schedule is needed, a shorter one may already suffice."""
+    """Our result against a published number; a shorter schedule may suffice unless the full one is required."""
 
     def compare(book: RecordBook) -> list[Part]:
         for series in book.series(experiment):
@@ -184,7 +184,7 @@ def times(*variants: str, value: Value, bounds: tuple[float, float]) -> Comparis
 
 
 def diverges(recipe: str, longer: str, base: str, column: str) -> Comparison:
-    """A loss that is lost, or an error far above the base's."""
+    """A run whose loss is not finite, or whose error is far above the base's."""
     by_error = rows(recipe, longer, base, of=column, bounds=lambda noise: (0.0, DIVERGED_BY))
 
     def compare(book: RecordBook) -> list[Part]:

@@ -1,4 +1,4 @@
-"""How long a run will take, roughly, on the machine whose times are known.
+"""A rough estimate of how long a run takes on an H200.
 
 One NVIDIA H200, captured and replayed, bf16. A step has a part that comes with every step and one that comes with every
 image in it (views counted): a line through what `laplacenet bench` measured. An epoch over CIFAR's 50 000 images adds a

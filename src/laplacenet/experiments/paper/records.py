@@ -20,7 +20,7 @@ from laplacenet.runtime.decoding import Decoder
 
 FORMAT = 1
 SPLIT_SOURCES = ("published", "balanced")
-PATTERN = "*/*/*/*-split[0-9][0-9]-steps*.json"  # results of other kinds may lie beside them
+PATTERN = "*/*/*/*-split[0-9][0-9]-steps*.json"  # other kinds of results may be in the same folder
 MAX_POINTS = 60
 
 

@@ -1,4 +1,4 @@
-"""Reproducing the paper: from cells to runs to records, each run once, none lost when time is up.
+"""Reproduce the paper: from cells to runs to records, each run once, resumable at any time.
 
 A run lies in a folder of its own below the runs until it is recorded. Whatever is recorded is skipped; whatever was cut
 off goes on from its checkpoint, on another machine too if its folder was copied there.
@@ -72,7 +72,7 @@ def plan_run(
 
 
 def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
-    """Each run once, where it is wanted first."""
+    """Each run once, at its first occurrence."""
     return list({run.key: run for run in runs}.values())
 
 
@@ -153,7 +153,7 @@ def _finished(run: PlannedRun, folder: RunFolder) -> Record:
 
 
 def _diverged(run: PlannedRun, folder: RunFolder, *, n_labeled: int) -> Record:
-    """That a run diverges is a result too: the paper says so of too many steps."""
+    """Divergence is recorded as a result: the paper reports it for too many steps."""
     epochs = read_epochs(folder)
     outcome = replace(outcome_of(epochs, n_labeled=n_labeled), test_error=last_known(epochs, "test_error"))
     return make_record(

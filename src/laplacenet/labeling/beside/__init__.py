@@ -1,1 +1,1 @@
-"""A network that is trained beside pretrained features in the time left, and the contest between the two."""
+"""Train a network in the time that pretrained features leave, and use the better of the two."""

@@ -1,8 +1,9 @@
-"""Time that pretrained features leave: a network is trained beside them, and used where hidden labels say it is better.
+"""A network trained in the time that pretrained features leave, and used if it is better on held-out labels.
 
-Three folds of the given labels are hidden in turn, each from a network of its own. What the frozen features, the
-trained network and both together find of the hidden labels decides who labels the pictures; then one more network
-learns from all labels. Until then, and wherever nothing is better, the labels of the frozen features stand.
+Three-fold cross-validation: each fold of the given labels is held out from a network of its own. The accuracy of the
+frozen features, of the trained network and of both together on the held-out labels decides which of them labels the
+pictures; then one more network learns from all labels. Until then, and if nothing is better, the labels of the frozen
+features are kept.
 """
 
 import time
@@ -36,7 +37,9 @@ FROZEN, TRAINED, BOTH = "frozen", "trained", "both"
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan(StagePlan):
-    """A stage for each fold and one with all labels: all alike, so that what the folds say holds for the last one."""
+    """A stage for each fold and one with all labels, trained alike, so that the estimate of the folds holds for the
+    last one.
+    """
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +84,7 @@ class FoldPlan(StagePlan):
 
 
 def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n"] | None:
-    """None where too few labels could be hidden to judge by."""
+    """None if too few labels could be held out."""
     folds = stratified_folds(given, N_FOLDS, seed=seed)
     is_enough = int((folds >= 0).sum()) >= FEWEST_JUDGED and int(folds.max()) == N_FOLDS - 1
     return folds if is_enough else None
@@ -121,7 +124,7 @@ class StagesBeside(PictureStages):
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Who could label the pictures, and what it said of given labels while they were hidden from it.
+    """One way to label the pictures, and its held-out scores of the given labels.
 
     `unseen` are calibrated, NaN for rows that were never hidden.
     """
@@ -150,7 +153,9 @@ class Candidate:
 
 
 def choose(frozen: Candidate, others: list[Candidate]) -> Candidate:
-    """The one that finds most of the hidden labels; another than the frozen one only if its log-loss is lower, too."""
+    """The candidate with the highest accuracy on held-out labels; the frozen features unless its log-loss is lower,
+    too.
+    """
     better = [one for one in others if one.n_right > frozen.n_right and one.log_loss < frozen.log_loss]
     return max(better, key=lambda one: (one.n_right, -one.log_loss), default=frozen)
 
@@ -207,7 +212,7 @@ class Contest:
         return [Candidate.of(name, unseen[name], self.context.job.given) for name in entrants]
 
     def answers(self, found: LabelPass, seen: Int64[Tensor, " n"]) -> dict[str, Float[Tensor, "n C"]]:
-        """What each says of every picture from these labels alone."""
+        """The scores of each candidate for every picture, from these labels only."""
         joined = self.guided(self.joined(found), seen).scores if self.can_join else None
         answers = {
             FROZEN: self.guided(self.frozen.land, seen).scores,
@@ -240,7 +245,7 @@ class Contest:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What the winner says of every picture, if it is not the frozen one."""
+    """The scores of the winner for every picture, if it is not the frozen one."""
 
     candidate: Candidate
     findings: Findings
@@ -278,7 +283,7 @@ def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
 
 
 def method(candidate: Candidate) -> str:
-    """Which labels were kept from what, in sentences."""
+    """How the accuracy was estimated, in words."""
     return (
         f"The {candidate.n_judged} given labels of classes with two or more were hidden in turn, a third at a time,"
         " from a network of their own, from classifier and graph, which then labeled those pictures from the other"

@@ -1,4 +1,4 @@
-"""A session of training beside pretrained features: from the time left to the labels of whoever is better."""
+"""A session of training in addition to pretrained features, up to the labels of the better of the two."""
 
 import time
 from collections.abc import Iterator
@@ -109,7 +109,7 @@ class BesideRun:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing is missing to label the pictures by the winner."""
+        """Whether the winner can label the pictures."""
         return self.chosen is not None and (self.winner() == FROZEN or self.stages.is_done(FINAL))
 
     def sentences(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class BesideRun:
         return (describe_choice(self.candidates, self.chosen, self.context.job.settings),)
 
     def write(self) -> Labeling | None:
-        """The labels and the model of the winner; None where the frozen features keep theirs."""
+        """Write the labels and the model of the winner; None if the frozen features are kept."""
         chosen = self.chosen
         if chosen is None or chosen.name == FROZEN or not self.is_decided:
             return None
@@ -140,7 +140,7 @@ class BesideRun:
         return labeling
 
     def _save_model(self, verdict: Verdict, folder: RunFolder) -> Int64[Tensor, " m"] | None:
-        """Write the model for pictures that come later; gives its classes for those of a test set, if there is one."""
+        """Write the model for new pictures; returns its predictions for the test set, if there is one."""
         network = self.context.description().build()
         begin_with(self.context, FINAL, network)
         if verdict.candidate.name != BOTH:

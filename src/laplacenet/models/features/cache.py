@@ -1,4 +1,4 @@
-"""Vectors of pictures that were embedded before, kept on disk.
+"""A cache on disk for the vectors of pictures.
 
 A picture is known by its path, inode, size, and times of modification and change; a network by its name, its weights'
 fingerprint, its pixels and the version of the preprocessing. Each run adds files and changes none. A file is named
@@ -30,7 +30,7 @@ KEY_BYTES = 20
 
 
 def picture_key(path: Path) -> bytes | None:
-    """What tells this state of the file from any other; None where it cannot be looked at.
+    """A key for this state of the file; None if its status cannot be read.
 
     Size and modification time alone would not: two pictures of one archive may share both, and change places.
     """
@@ -62,7 +62,7 @@ class VectorCache:
         }
 
     def tables(self, keys: Sequence[bytes | None]) -> Iterator[tuple[list[int], Float32[Tensor, "m d"]]]:
-        """The same in pieces, a file at a time: positions and their vectors."""
+        """The same, one cache file at a time: positions and their vectors."""
         places: dict[bytes, list[int]] = {}
         for position, key in enumerate(keys):
             if key is not None:

@@ -1,8 +1,8 @@
 """Picture files → vectors, in one streaming pass.
 
-On a CPU each thread decodes a few pictures and embeds them, so that decoding and arithmetic overlap by themselves and
-nothing waits in a queue. On a GPU the threads only decode. Never more than `BYTES_AHEAD` of decoded pictures are held.
-What is done is put into the cache every few hundred pictures, so that an interrupted run goes on where it stopped.
+On a CPU each thread decodes a few pictures and embeds them, so that decoding and arithmetic overlap without a queue. On
+a GPU the threads only decode. At most `BYTES_AHEAD` of decoded pictures are in memory. Vectors are saved in the cache
+every few hundred pictures, so that an interrupted run goes on where it stopped.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Embeddings:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Some pictures as they come out of a thread; on a CPU with their vectors already."""
+    """Pictures that a thread has decoded; on a CPU with their vectors."""
 
     positions: list[int]
     failures: dict[int, str]
@@ -64,10 +64,10 @@ def embed_pictures(
     monitor: Monitor | None = None,
     decode_file: Decoder | None = None,
 ) -> Embeddings:
-    """The vectors of these picture files; those in the cache cost nothing.
+    """The vectors of these picture files; those in the cache are not computed again.
 
     The monitor advances by one for each file. When it asks to stop, what is done is saved and KeyboardInterrupt raised.
-    `decode_file` gives the picture at a position where it need not be read from its file.
+    `decode_file` replaces the reading of files: it returns the picture at a position.
     """
     monitor = monitor or NullMonitor()
     keys = [picture_key(path) for path in paths] if cache is not None else [None] * len(paths)
@@ -75,37 +75,49 @@ def embed_pictures(
     rows = VectorRows(len(paths), features.n_features, folder=cache)
     for positions, vectors in [] if store is None else store.tables(keys):
         rows.put(positions, vectors)
-    n_cached, failures = int(rows.is_known.sum()), dict[int, str]()
+    n_cached, failures = int(rows.is_filled.sum()), dict[int, str]()
     monitor.advance(n_cached)
-    missing = (~rows.is_known).nonzero().flatten().tolist()
-    unsaved: list[tuple[int, Tensor]] = []
+    missing = (~rows.is_filled).nonzero().flatten().tolist()
     is_over = threading.Event()
+    decode_file = decode_file or from_files(paths, is_over)
+    # closed at once when something is raised: a traceback would keep the threads of the stream running
+    with _saving(store, keys) as save, contextlib.closing(_stream(decode_file, missing, features, is_over)) as batches:
+        for batch in batches:
+            failures |= batch.failures
+            if batch.vectors is not None:
+                found = batch.vectors.float().cpu()
+                rows.put(batch.positions, found)
+                save(batch.positions, found)
+            monitor.advance(len(batch.positions) + len(batch.failures))
+            if monitor.should_stop:
+                raise KeyboardInterrupt
+    kept = tuple(rows.is_filled.nonzero().flatten().tolist())
+    return Embeddings(rows.compact(), kept, failures, n_cached)
 
-    def save() -> None:
-        known = [(key, row) for position, row in unsaved if (key := keys[position]) is not None]
-        if store is not None and known:
-            store.add([key for key, _ in known], torch.stack([row for _, row in known]))
-        unsaved.clear()
+
+@contextlib.contextmanager
+def _saving(
+    store: VectorCache | None, keys: Sequence[bytes | None]
+) -> Generator[Callable[[list[int], Float32[Tensor, "n d"]], None], None, None]:
+    """Gives a function that puts vectors into the cache, every few hundred pictures and at the end."""
+    waiting: list[tuple[bytes, Tensor]] = []
+
+    def write() -> None:
+        if store is not None and waiting:
+            store.add([key for key, _ in waiting], torch.stack([row for _, row in waiting]))
+        waiting.clear()
+
+    def save(positions: list[int], vectors: Float32[Tensor, "n d"]) -> None:
+        waiting.extend(
+            (key, row) for position, row in zip(positions, vectors, strict=True) if (key := keys[position]) is not None
+        )
+        if len(waiting) >= PICTURES_PER_SAVE:
+            write()
 
     try:
-        # closed at once when something is raised: a traceback would keep its threads at work
-        decode_file = decode_file or from_files(paths, is_over)
-        with contextlib.closing(_stream(decode_file, missing, features, is_over)) as batches:
-            for batch in batches:
-                failures |= batch.failures
-                if batch.vectors is not None:
-                    found = batch.vectors.float().cpu()
-                    rows.put(batch.positions, found)
-                    unsaved += zip(batch.positions, found, strict=True)
-                monitor.advance(len(batch.positions) + len(batch.failures))
-                if len(unsaved) >= PICTURES_PER_SAVE:
-                    save()
-                if monitor.should_stop:
-                    raise KeyboardInterrupt
+        yield save
     finally:
-        save()
-    kept = tuple(rows.is_known.nonzero().flatten().tolist())
-    return Embeddings(rows.known(), kept, failures, n_cached)
+        write()
 
 
 def from_files(paths: Sequence[Path], is_over: threading.Event) -> Decoder:

@@ -28,7 +28,7 @@ class FolderReading:
 
 
 def picture_files(folder: Path, reading: FolderReading) -> tuple[FolderParts, list[Skipped]]:
-    """The pictures to look at, found before a network is asked, and what was passed over."""
+    """The pictures to embed, found before the network is loaded, and the files that were skipped."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give a folder of pictures")
     files, skipped = find_pictures(folder, leave_out=reading.options.leave_out)

@@ -1,4 +1,4 @@
-"""Rows of numbers that become known one after another, in memory or, where they are many, in a file."""
+"""A table of vectors that is filled row by row, in memory or, if it is large, in a temporary file."""
 
 import errno
 import mmap
@@ -12,23 +12,27 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-IN_MEMORY = 1 << 28  # bytes
-BLOCK = 4096  # rows that are moved at a time
+LARGEST_IN_MEMORY = 1 << 28  # bytes
+BLOCK = 4096  # rows moved at a time
 
 
 class VectorRows:
-    """n rows of d numbers. Those in a file cost no memory while they are written; the file has no name and goes with
-    its reader."""
+    """n rows of d numbers, of which some are filled.
 
-    def __init__(self, n: int, d: int, *, folder: Path | None = None, in_memory: int = IN_MEMORY) -> None:
-        self.shape, self.is_known = (n, d), torch.zeros(n, dtype=torch.bool)
-        self._file = None if 4 * n * d <= in_memory else nameless_file(4 * n * d, folder)
+    A table in a file takes no memory while it is written; the file has no name and is deleted with this object.
+    """
+
+    def __init__(
+        self, n: int, d: int, *, folder: Path | None = None, largest_in_memory: int = LARGEST_IN_MEMORY
+    ) -> None:
+        self.shape, self.is_filled = (n, d), torch.zeros(n, dtype=torch.bool)
+        self._file = None if 4 * n * d <= largest_in_memory else unnamed_file(4 * n * d, folder)
         if self._file is not None:
             weakref.finalize(self, os.close, self._file)
         self._rows = torch.empty(n, d) if self._file is None else None
 
     def put(self, positions: Sequence[int], rows: Float32[Tensor, "m d"]) -> None:
-        self.is_known[list(positions)] = True
+        self.is_filled[list(positions)] = True
         if self._rows is not None:
             self._rows[list(positions)] = rows
             return
@@ -36,9 +40,9 @@ class VectorRows:
         for position, row in zip(positions, rows.contiguous().numpy(), strict=True):
             os.pwrite(self._file, row.tobytes(), 4 * self.shape[1] * position)
 
-    def known(self) -> Float32[Tensor, "m d"]:
-        """The rows that are known, in order, one behind the other; nothing can be put afterwards."""
-        kept = self.is_known.nonzero().flatten()
+    def compact(self) -> Float32[Tensor, "m d"]:
+        """The filled rows, in order, moved together at the start; call it once, after the last `put`."""
+        kept = self.is_filled.nonzero().flatten()
         rows = self._rows
         if rows is None:
             assert self._file is not None
@@ -50,10 +54,10 @@ class VectorRows:
         return rows[: len(kept)]
 
 
-def nameless_file(n_bytes: int, folder: Path | None) -> int | None:
-    """The number of an open file, in the folder if there is one, with room on the disk; None where there is none.
+def unnamed_file(n_bytes: int, folder: Path | None) -> int | None:
+    """The descriptor of a temporary file of this size, in the folder if one is given; None if the disk is full.
 
-    A write into a mapped file on a full disk would end the process, so the room is taken at once.
+    All of its space is allocated now: writing to a mapped file on a full disk would kill the process.
     """
     if not hasattr(os, "posix_fallocate"):
         return None
