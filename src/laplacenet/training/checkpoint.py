@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import laplacenet
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
-from laplacenet.runtime.errors import first_line
+from laplacenet.runtime.errors import differences, first_line
 from laplacenet.runtime.files import sync
 from laplacenet.runtime.run_folder import clear_checkpoint
 from laplacenet.training.guards import require_finite_weights
@@ -139,11 +139,6 @@ def refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) 
     if found != expected:
         said = differences(found, expected, whose="this run")
         raise InputError(f"{folder}: is of another run: {said}; restore what has changed, or start another run")
-
-
-def differences(found: dict[str, Any], expected: dict[str, Any], *, whose: str) -> str:
-    differing = sorted(key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key))
-    return "; ".join(f"its {key} is {found.get(key)!r}, {whose}'s is {expected.get(key)!r}" for key in differing)
 
 
 def _beside(folder: Path, suffix: str) -> Path:
