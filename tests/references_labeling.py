@@ -1,6 +1,7 @@
 """Small collections whose truth is known: clusters as embeddings, striped pictures as files."""
 
 import numpy as np
+import pytest
 import torch
 from jaxtyping import Float, Int64
 from numpy import ndarray
@@ -8,7 +9,13 @@ from torch import Tensor
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import Graph
-from laplacenet.labeling.evidence import Evidence, ask, no_evidence, without_fold
+from laplacenet.labeling.evidence import Evidence, graph_scores, no_evidence, without_fold
+
+
+def make_quick(patch: pytest.MonkeyPatch) -> None:
+    """Fewer patches and a rougher map, for tests of something else."""
+    patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
+    patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
 
 
 def clusters(
@@ -66,6 +73,6 @@ def unseen_graph_evidence(
     """For every row of a fold, the evidence with that fold's labels hidden; NaN for rows in no fold."""
     unseen = no_evidence(len(given), n_classes)
     for fold in range(int(folds.max()) + 1):
-        answer = ask(graph, without_fold(given, folds, fold), config, prior=prior, n_classes=n_classes)
-        unseen = unseen.to(folds == fold, answer.evidence)
+        by_graph = graph_scores(graph, without_fold(given, folds, fold), config, prior=prior, n_classes=n_classes)
+        unseen = unseen.with_rows(folds == fold, by_graph.evidence)
     return unseen

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from references_training import bright_halves
 from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig
@@ -27,12 +28,7 @@ class Fixed(Network):
 
 def small_pictures() -> ImageSet:
     """Three classes that differ in where an 8×8 picture is bright."""
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 100, (60, 1, 8, 8), generator=generator, dtype=torch.uint8)
-    labels = torch.arange(60) % 3
-    images[labels == 0, :, :4] += 120
-    images[labels == 1, :, 4:] += 120
-    return ImageSet(images, labels, ("top", "bottom", "even"))
+    return bright_halves(60)
 
 
 def make_method(name: str, train: TrainConfig = TRAIN, **settings: Any) -> BaseMethod:

@@ -253,6 +253,17 @@ def start_processes(n: int, command: list[str], *, folder: Path) -> list["subpro
     ]
 
 
+def wait_for_all(processes: list["subprocess.Popen[str]"], *, timeout_s: float) -> list[tuple[str, str]]:
+    """Output and messages of each; all must succeed, and none is left behind."""
+    try:
+        said = [process.communicate(timeout=timeout_s) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0] * len(processes), said
+    return said
+
+
 def main(folder: Path, n_steps: int) -> None:
     torch.set_num_threads(1)
     group = start_group(torch.device("cpu"))

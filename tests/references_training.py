@@ -23,6 +23,16 @@ CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=2)
 CPU = Execution(torch.device("cpu"))
 
 
+def bright_halves(n: int, *, channels: int = 1, side: int = 8, noise: int = 100) -> ImageSet:
+    """Three classes of noisy pictures: bright on top, bright below, even."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, noise, (n, channels, side, side), generator=generator, dtype=torch.uint8)
+    labels = torch.arange(n) % 3
+    images[labels == 0, :, : side // 2] += 120
+    images[labels == 1, :, side // 2 :] += 120
+    return ImageSet(images, labels, ("top", "bottom", "even"))
+
+
 def given_labels(pictures: ImageSet) -> Tensor:
     return hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))
 

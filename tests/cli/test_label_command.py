@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 from references_cli import Shell
-from references_labeling import clusters, drawn_evenly, some_given, striped
+from references_labeling import clusters, drawn_evenly, make_quick, some_given, striped
 
 from laplacenet.labeling.result import load_labeling
 
@@ -27,8 +27,7 @@ CLASSES = ("flat", "slanting", "steep")
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    monkeypatch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-    monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
+    make_quick(monkeypatch)
     return Shell(tmp_path, monkeypatch, capsys)
 
 
@@ -189,7 +188,7 @@ def test_a_mistake_is_answered_in_one_line(shell: Shell, arguments: tuple[str, .
 
 def test_a_run_of_training_is_not_resumed_as_a_labeling(shell: Shell) -> None:
     shell.succeeds("train", "digits", "--labels", "40", "--set", "train.steps=1", "--out", "run")
-    assert "is no labeling but a run of training; laplacenet train --resume" in shell.fails("label", "--resume", "run")
+    assert "a run of train, not of label; laplacenet train --resume" in shell.fails("label", "--resume", "run")
 
 
 def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:

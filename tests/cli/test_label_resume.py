@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from references_cli import Shell
-from references_labeling import striped
+from references_labeling import make_quick, striped
 
 import laplacenet
 from laplacenet.labeling.result import load_labeling
@@ -34,8 +34,7 @@ def write_pictures(folder: Path, n: int = 60, n_given: int = 42) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-        patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
+        make_quick(patch)
         yield
 
 

@@ -122,7 +122,7 @@ def test_a_split_is_read_from_text(tmp_path: Path, name: str, text: str) -> None
     ("name", "text", "complaint"),
     [
         ("a.txt", "1\nx\n", r"a\.txt, line 2: 'x' is not a row number"),
-        ("a.txt", "1\n1\n", r"a\.txt: row 1 stands in the split twice"),
+        ("a.txt", "1\n1\n", r"a\.txt: row 1 is in the split twice"),
         ("a.txt", "1\n5\n", r"a\.txt: the split names row 5"),
         ("a.txt", "-1\n", "names row -1"),
         ("a.txt", "", "at least one"),

@@ -25,13 +25,7 @@ COMPARE = (
 def test_two_processes_share_the_runs_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_bars(tmp_path / "bars.npz")
     command = [*f"-m laplacenet {COMPARE} --finalists 1 --out two".split()]
-    processes = shared.start_processes(2, command, folder=tmp_path)
-    try:
-        said = [process.communicate(timeout=DEADLINE_S) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], said
+    said = shared.wait_for_all(shared.start_processes(2, command, folder=tmp_path), timeout_s=DEADLINE_S)
     assert "table, picture and record: two" in said[0][0]
     assert said[1] == ("", "")
     monkeypatch.chdir(tmp_path)

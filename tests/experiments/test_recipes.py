@@ -62,6 +62,7 @@ def test_every_row_of_a_table_can_be_run_in_every_column(table: PublishedTable) 
 
 def test_a_rival_on_equal_terms_has_laplacenets_training() -> None:
     others = [cell for cell in find_recipe("table-4").others if cell.preset == "equal"]
+    assert others
     for cell in others:
         ours, theirs = cell_of("table-4", "LaplaceNet", cell.column).experiment, cell.experiment
         assert (theirs.train, theirs.augment, theirs.model) == (ours.train, ours.augment, ours.model)

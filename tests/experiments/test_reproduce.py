@@ -58,7 +58,9 @@ def test_every_cell_runs_two_steps_and_is_recorded(cell: Cell, data: Path, tmp_p
     assert record is not None
     assert record.outcome.steps == planned.experiment.train.steps <= 10
     assert record.outcome.test_error is not None
-    assert record.outcome.test_invariance is None or record.outcome.test_invariance >= 0
+    accuracy, invariance = 1 - record.outcome.test_error, record.outcome.test_invariance
+    assert (invariance is None) == (accuracy == 0)
+    assert accuracy == 0 or 0 <= accuracy * invariance <= 1  # the accuracy on augmented images
     assert record.key.split_source == "published"
     assert record.experiment.data.split_key == f"{cell.experiment.data.n_labeled}/01"
     assert record.curve[-1].step == record.outcome.steps

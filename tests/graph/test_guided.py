@@ -9,20 +9,18 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from laplacenet.graph import GraphConfig
+from laplacenet.graph.estimated_prior import doubted_shares, estimated_shares, too_even
 from laplacenet.graph.guided import (
     Guide,
     GuidedConfig,
     diffuse,
-    doubted_shares,
-    estimated_shares,
-    fit_row_transform,
     guided_labels,
     landscape,
     partly_aligned,
     stratified_folds,
-    tempered,
-    too_even,
 )
+from laplacenet.graph.temperature import tempered
+from laplacenet.graph.transform import fit_row_transform
 from laplacenet.runtime import InputError
 
 

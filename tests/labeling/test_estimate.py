@@ -8,7 +8,7 @@ from references_labeling import clusters, drawn_evenly, drawn_rows, some_given, 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import Graph, connect, unit_rows
 from laplacenet.labeling.estimate import FEWEST, accuracy_on, estimate_accuracy
-from laplacenet.labeling.evidence import ask, stratified_folds
+from laplacenet.labeling.evidence import graph_scores, stratified_folds
 from laplacenet.labeling.result import Estimate
 
 CONFIG = GraphConfig(k=15)
@@ -21,10 +21,10 @@ def estimated(
     """The estimate, and the labels that it is an estimate of."""
     folds = stratified_folds(given, 10, seed=seed)
     unseen = unseen_graph_evidence(graph, given, folds, CONFIG, prior=prior, n_classes=n_classes).at(0.1)
-    answer = ask(graph, given, CONFIG, prior=prior, n_classes=n_classes)
+    by_graph = graph_scores(graph, given, CONFIG, prior=prior, n_classes=n_classes)
     names = tuple(map(str, range(n_classes)))
-    estimate = estimate_accuracy(unseen, given, torch.tensor(answer.prior), method="", class_names=names)
-    return estimate, answer.evidence.at(0.1).argmax(dim=1)
+    estimate = estimate_accuracy(unseen, given, torch.tensor(by_graph.prior), method="", class_names=names)
+    return estimate, by_graph.evidence.at(0.1).argmax(dim=1)
 
 
 EVENLY = (1.5, None, lambda truth, seed: drawn_evenly(truth, 10, seed=seed), "shrunk")

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.evidence import ask, class_masses, graph_evidence
+from laplacenet.labeling.evidence import class_masses, graph_evidence, graph_scores
 
 
 def test_it_is_the_score_over_its_class_s_mean_and_the_prior_in_place_of_the_mean() -> None:
@@ -32,9 +32,9 @@ def test_a_row_that_no_label_reaches_says_the_prior() -> None:
     features = unit_rows(torch.eye(6).repeat_interleave(3, dim=0) + 0.01 * torch.rand(18, 6))
     given = torch.full((18,), -1)
     given[0], given[3] = 0, 1
-    answer = ask(connect(features, GraphConfig(k=2)), given, GraphConfig(k=2), prior="3,1", n_classes=2)
-    assert bool(answer.unreachable.any())
-    assert torch.allclose(answer.evidence.at(0.1)[answer.unreachable], torch.tensor([0.75, 0.25]))
+    by_graph = graph_scores(connect(features, GraphConfig(k=2)), given, GraphConfig(k=2), prior="3,1", n_classes=2)
+    assert bool(by_graph.unreachable.any())
+    assert torch.allclose(by_graph.evidence.at(0.1)[by_graph.unreachable], torch.tensor([0.75, 0.25]))
 
 
 def test_with_equal_labels_for_unequal_classes_it_labels_far_more_rows_rightly_than_alignment() -> None:
@@ -48,7 +48,7 @@ def test_with_equal_labels_for_unequal_classes_it_labels_far_more_rows_rightly_t
     for seed in range(5):
         given = some_given(truth, drawn_evenly(truth, 4, seed=seed))
         aligned = pseudo_label(features, given, config, n_classes=10).labels
-        evident = ask(graph, given, config, prior="shrunk", n_classes=10).evidence.at(0.2).argmax(dim=1)
+        evident = graph_scores(graph, given, config, prior="shrunk", n_classes=10).evidence.at(0.2).argmax(dim=1)
         accuracies.append([float((found == truth)[given < 0].double().mean()) for found in (aligned, evident)])
     aligned, evident = np.mean(accuracies, axis=0)
     assert evident > aligned + 0.2
@@ -60,6 +60,10 @@ def test_with_equal_labels_for_equal_classes_it_is_nearly_as_good_as_alignment(s
     features, truth, config = unit_rows(torch.from_numpy(X).float()), torch.from_numpy(digits), GraphConfig(k=15)
     given = some_given(truth, drawn_evenly(truth, 4, seed=seed))
     aligned = pseudo_label(features, given, config, n_classes=10).labels
-    evident = ask(connect(features, config), given, config, prior="shrunk", n_classes=10).evidence.at(0.2).argmax(dim=1)
+    evident = (
+        graph_scores(connect(features, config), given, config, prior="shrunk", n_classes=10)
+        .evidence.at(0.2)
+        .argmax(dim=1)
+    )
     accuracy = [float((found == truth)[given < 0].double().mean()) for found in (aligned, evident)]
     assert accuracy[1] > accuracy[0] - 0.04

@@ -14,7 +14,7 @@ import references_kills as kills
 import references_label_processes as labelings
 import references_processes as shared
 import torch
-from references_labeling import clusters
+from references_labeling import clusters, make_quick
 
 import laplacenet
 from laplacenet.data import data_hash
@@ -35,12 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("LAPLACENET_CACHE", str(folder / "cache"))
         script = str(Path(labelings.__file__).resolve())
         processes = shared.start_processes(2, [script, str(folder)], folder=folder)
-    try:
-        said = [process.communicate(timeout=DEADLINE_S) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], said
+    shared.wait_for_all(processes, timeout_s=DEADLINE_S)
     return folder
 
 
@@ -48,8 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_find_the_labels_of_one(
     kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-    monkeypatch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
+    make_quick(monkeypatch)
     monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path / "cache"))
     alone = labelings.labeled(kind, folder, tmp_path / "alone")
     together = laplacenet.LabelingRun(folder / f"{kind}-together")

@@ -52,7 +52,9 @@ def test_every_task_can_be_imported(made: Callable[[], Labeling]) -> None:
 
 def test_a_picture_is_found_below_the_prefix_whatever_it_is_called() -> None:
     labeling = hostile_labeling()
-    for task in tasks(labeling, next_entries(labeling, 20), prefix="https://pictures.example/"):
+    found = tasks(labeling, next_entries(labeling, 20), prefix="https://pictures.example/")
+    assert len(found) == 20
+    for task in found:
         address = task["data"]["image"]
         assert not set('<>" \n#?') & set(address)
         assert unquote(address.removeprefix("https://pictures.example/")) == task["data"]["path"]
@@ -61,6 +63,7 @@ def test_a_picture_is_found_below_the_prefix_whatever_it_is_called() -> None:
 def test_a_suspect_comes_with_what_it_looks_like() -> None:
     labeling = made_up_labeling()
     rows = suspect_entries(labeling, 3)
+    assert len(rows) == 3
     for (row, guess, _), task in zip(rows, tasks(labeling, rows, prefix=""), strict=True):
         (prediction,) = task["predictions"]
         assert prediction["result"][0]["value"]["choices"] == [labeling.summary.class_names[guess]]

@@ -13,9 +13,9 @@ from torch import nn
 
 from laplacenet import api
 from laplacenet.data.walking import find_pictures
-from laplacenet.graph.guided import RowTransform
+from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling import choices
-from laplacenet.labeling.choices import describe
+from laplacenet.labeling.choices import sample_statistics
 from laplacenet.labeling.estimate import suspect_labels
 from laplacenet.labeling.feature_model import (
     FeatureModel,
@@ -170,15 +170,15 @@ def test_pictures_unlike_photographs_are_judged_by_hidden_labels(
 
 
 def test_photographs_are_told_from_drawings_and_grey_pictures(photos: Path, tmp_path: Path) -> None:
-    assert describe(find_pictures(photos)[0]).are_photographs
+    assert sample_statistics(find_pictures(photos)[0]).are_photographs
     (tmp_path / "drawings").mkdir()
     Image.new("RGB", (64, 64), "red").save(tmp_path / "drawings" / "a.png")
-    assert not describe(find_pictures(tmp_path / "drawings")[0]).are_photographs
+    assert not sample_statistics(find_pictures(tmp_path / "drawings")[0]).are_photographs
     (tmp_path / "grey").mkdir()
     noise = np.random.default_rng(0).integers(0, 256, (64, 64), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "grey" / "a.png")
-    assert not describe(find_pictures(tmp_path / "grey")[0]).are_photographs
-    assert not describe([]).are_photographs
+    assert not sample_statistics(find_pictures(tmp_path / "grey")[0]).are_photographs
+    assert not sample_statistics([]).are_photographs
 
 
 def test_features_need_a_folder_of_pictures(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from references_labeling import striped
+from references_labeling import make_quick, striped
 
 from laplacenet.data import Collection, ImageSet
 from laplacenet.graph import GraphConfig
@@ -79,8 +79,7 @@ def accuracy(labeling: Labeling) -> float:
 def quick() -> Iterator[None]:
     """Fewer patches and a rougher map: neither is what is tested here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("laplacenet.models.patches.N_PATCHES", 2_000)
-        patch.setattr("laplacenet.labeling.outcome.N_ITERATIONS", 250)
+        make_quick(patch)
         yield
 
 

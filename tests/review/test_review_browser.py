@@ -93,13 +93,26 @@ def key_of(page, name):
     )
 
 
+def type_name(page, name):
+    page.keyboard.press("/")
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+
+
+def class_by_typing(page, session, typed):
+    """The class that the picture in question gets when this is typed."""
+    before = shown(page)
+    type_name(page, typed)
+    await_next(page, before)
+    wait_until(lambda: before in session.state.answers)
+    return session.state.classes[session.state.target(before)]
+
+
 def answer_by_keyboard(page, name):
     before = shown(page)
     key = key_of(page, name)
     if key is None:
-        page.keyboard.press("/")
-        page.keyboard.type(name)
-        page.keyboard.press("Enter")
+        type_name(page, name)
         page.wait_for_function(
             "name => [...document.querySelectorAll('#class-list .name')].some(one => one.textContent === name)",
             arg=name,
@@ -346,13 +359,7 @@ def test_more_than_nine_classes_are_reached_by_typing(open_page, review):
 def test_digits_are_typed_where_a_name_is_typed_and_are_keys_elsewhere(open_page, review):
     page, session = open_page(), review.session
     for typed in ("cat", "1", "7"):
-        before = shown(page)
-        page.keyboard.press("/")
-        page.keyboard.type(typed)
-        page.keyboard.press("Enter")
-        await_next(page, before)
-        wait_until(lambda name=before: name in session.state.answers)
-        assert session.state.classes[session.state.target(before)] == typed
+        assert class_by_typing(page, session, typed) == typed
     page.wait_for_selector("#class-list li:nth-child(3)")
     assert page.is_hidden(".hint"), "what to do first is said once"
     before = shown(page)
@@ -367,13 +374,7 @@ def test_a_name_within_another_makes_a_new_class_and_a_word_s_beginning_does_not
     session.new_class("other", "red fox")
     page.wait_for_selector("#class-list li")
     for typed, expected in (("ox", "ox"), ("fo", "red fox"), ("re", "red fox")):
-        before = shown(page)
-        page.keyboard.press("/")
-        page.keyboard.type(typed)
-        page.keyboard.press("Enter")
-        await_next(page, before)
-        wait_until(lambda name=before: name in session.state.answers)
-        assert session.state.classes[session.state.target(before)] == expected
+        assert class_by_typing(page, session, typed) == expected
     page.keyboard.press("v")
     page.wait_for_selector("#large[open]")
     before = shown(page)

@@ -140,7 +140,7 @@ def test_a_file_that_is_written_under_a_name_of_the_users_takes_no_other_with_it
 
 def test_a_folder_in_the_place_of_a_file_is_named_and_stays(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").mkdir()
-    with pytest.raises(InputError, match=r"labels\.csv: is a folder, where a file is to be written; move it away"):
+    with pytest.raises(InputError, match=r"labels\.csv: is a folder, but a file must be written there; move it away"):
         write_whole(tmp_path / "labels.csv", b"")
     assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
 

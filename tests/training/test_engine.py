@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from references_runs import StopAfter
+from references_training import bright_halves
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -44,12 +45,7 @@ CPU = Execution(torch.device("cpu"))
 
 @pytest.fixture(scope="module")
 def pictures() -> ImageSet:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 100, (60, 1, 8, 8), generator=generator, dtype=torch.uint8)
-    labels = torch.arange(60) % 3
-    images[labels == 0, :, :4] += 120
-    images[labels == 1, :, 4:] += 120
-    return ImageSet(images, labels, ("top", "bottom", "even"))
+    return bright_halves(60)
 
 
 def problem_of(pictures: ImageSet, labels: Tensor | None = None) -> Problem:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from references_runs import StopAfter
+from references_training import bright_halves
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet, balanced_split, hide_labels
@@ -41,12 +42,7 @@ TOLERANCE = 0.02
 
 @pytest.fixture(scope="module")
 def pictures() -> ImageSet:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 120, (720, 3, 32, 32), generator=generator, dtype=torch.uint8)
-    labels = torch.arange(720) % 3
-    images[labels == 0, :, :16] += 120
-    images[labels == 1, :, 16:] += 120
-    return ImageSet(images, labels, ("top", "bottom", "even"))
+    return bright_halves(720, channels=3, side=32, noise=120)
 
 
 def run_on(pictures: ImageSet, execution: Execution, model: str = "13-cnn", config: MethodConfig = CONFIG) -> Run:

@@ -95,7 +95,7 @@ def require_labeling(path: PathLike) -> Path:
     folder = RunFolder.open(Path(path))
     if "kind" not in folder.read_experiment():
         raise InputError(
-            f"{path}: is no labeling but a run of training; laplacenet train --resume goes on with it,"
-            " laplacenet evaluate judges it, laplacenet report draws its curves"
+            f"{path}: a run of train, not of label; laplacenet train --resume continues it,"
+            " laplacenet evaluate tests it, laplacenet report draws its curves"
         )
     return folder.path

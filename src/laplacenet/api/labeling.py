@@ -199,7 +199,7 @@ def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
     if features == "auto":
         return "scratch" if is_training or not pictures.is_dir() else features
     if features != "scratch" and not pictures.is_dir():
-        raise InputError(f"--features {features}: {pictures} is no folder of pictures; leave --features out")
+        raise InputError(f"--features {features}: {pictures} is not a folder of pictures; leave --features out")
     from laplacenet.models.features.load import is_features_name, unknown_features
 
     if features != "scratch" and not is_features_name(features):

@@ -45,7 +45,9 @@ def evaluate(
     if "kind" in content:  # experiments have none
         lines = labeling_lines(run, truth)
     elif truth is not None:
-        raise InputError(f"--truth {truth}: judges a run of label; {run} is one of train, whose data set has its own")
+        raise InputError(
+            f"--truth {truth}: is for runs of label; {run} is a run of train, whose data set has its own test labels"
+        )
     else:
         lines = training_lines(run, data_dir, device)
     say(*lines)

@@ -1,12 +1,15 @@
 """`laplacenet export`: a run's network as one file for other programs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laplacenet.cli.options import one_of, written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free
+
+if TYPE_CHECKING:
+    from laplacenet.models import ModelDescription, Network
 
 FORMATS = {"torch-export": "model.pt2", "onnx": "model.onnx"}
 """As in `models.export`, which imports torch."""
@@ -40,9 +43,6 @@ def export(
       laplacenet export runs/digits-0 --out digits.pt2
       laplacenet export runs/photos-labels --format onnx
     """
-    from laplacenet.labeling.beside.joined_model import load_any_network
-    from laplacenet.labeling.embeddings import holds_graph_model
-    from laplacenet.labeling.feature_model import feature_network, holds_feature_model
     from laplacenet.models.export import export_model, is_large
     from laplacenet.runtime import InputError, RunFolder
 
@@ -51,9 +51,7 @@ def export(
     require_free(out, suffixes=(Path(FORMATS[form]).suffix,), overwrite=overwrite)
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: cannot be written (there is no folder {out.parent})")
-    if holds_graph_model(path):
-        raise InputError(f"{run}: labeled embeddings by a graph; there is no network to export, use laplacenet predict")
-    network, description = feature_network(path) if holds_feature_model(path) else load_any_network(path)
+    network, description = network_of(path)
     shape = "×".join(map(str, description.input_shape))
     if is_large(description.input_shape):
         typer.echo(
@@ -63,3 +61,15 @@ def export(
     difference = export_model(network, description, out, form=form)
     typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
     typer.echo(f"checked: its probabilities agree with the network's (largest difference {difference:.1g})")
+
+
+def network_of(run: Path) -> "tuple[Network, ModelDescription]":
+    """The run's network, with a pretrained one if it has a head on one."""
+    from laplacenet.labeling.beside.joined_model import load_any_network
+    from laplacenet.labeling.embeddings import holds_graph_model
+    from laplacenet.labeling.feature_model import feature_network, holds_feature_model
+    from laplacenet.runtime import InputError
+
+    if holds_graph_model(run):
+        raise InputError(f"{run}: labeled embeddings by a graph; there is no network to export, use laplacenet predict")
+    return feature_network(run) if holds_feature_model(run) else load_any_network(run)

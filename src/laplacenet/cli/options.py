@@ -65,7 +65,7 @@ def written_run(given: Path) -> Path:
         raise InputError(f"{given}: a review whose labels were not written yet; write them with: {command}")
     n_read = RunFolder(given).read_sealed(PROVENANCE).get(ENTRIES, 0)
     if isinstance(n_read, int) and last_entry(answers) > n_read:
-        typer.echo(f"warning: {given} has newer answers than labels; write the labels anew with: {command}", err=True)
+        typer.echo(f"warning: {given} has newer answers than labels; write the labels again with: {command}", err=True)
     return given
 
 

@@ -27,13 +27,15 @@ def report(
       laplacenet report --results results --out report
     """
     from laplacenet.reports.paper_page import write_report
-    from laplacenet.runtime import require_apart
+    from laplacenet.runtime import InputError, require_apart
     from laplacenet.runtime.run_folder import looks_like_run
 
     if run is not None and looks_like_run(run):
         typer.echo(page_of(run))
         return
     records = results if run is None else run
+    if run is not None and next(run.rglob("*.json"), None) is None:
+        raise InputError(f"{run}: neither a run folder nor a folder of records; laplacenet train and label make runs")
     require_apart(out, [records])
     typer.echo(write_report(records, out))
 

@@ -99,7 +99,7 @@ def refuse_several_processes(what: str) -> None:
 def make(request: Request) -> None:
     """What is asked for, as far as it is not recorded and the time allows."""
     if request.name is None:
-        raise InputError("what shall be reproduced? Name a table or figure, or all; --list shows them")
+        raise InputError("nothing to reproduce; name a table or figure, or all (--list shows them)")
     if request.name == FIGURE_2:
         refuse_several_processes(FIGURE_2)
         reproduce_figure_two(request.results, parse_splits(request.splits))
@@ -292,11 +292,13 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
         if not equals:
             if len(datasets) > 1:
                 known = " ".join(f"--split-file {dataset}=FILE" for dataset in sorted(datasets))
-                raise InputError(f"--split-file {word}: several data sets are to be run, say whose it is: {known}")
+                raise InputError(
+                    f"--split-file {word}: several data sets are requested; say which one it is for: {known}"
+                )
             (name,), file = datasets, word
         if name not in datasets:
             raise InputError(
-                f"--split-file {word}: {name} is not to be run; choose one of {', '.join(sorted(datasets))}"
+                f"--split-file {word}: {name} is not requested; choose one of {', '.join(sorted(datasets))}"
             )
         path = Path(file).expanduser()
         if not path.is_file():

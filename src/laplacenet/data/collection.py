@@ -110,7 +110,7 @@ def read_collection(
         collection, _ = read_picture_folder(path, label_files, options, monitor=monitor)
     elif path.suffix.lower() in ARRAY_SUFFIXES:
         if size is not None:
-            raise InputError(f"size {size} given for {path}; only the pictures of a folder can be brought to a size")
+            raise InputError(f"size {size} given for {path}; only the pictures of a folder can be resized")
         collection = read_array_collection(path, label_files, merge_similar_classes=merge_similar_classes)
     else:
         what = "not something that can be labeled" if path.exists() else "no such folder or file"

@@ -30,7 +30,7 @@ def download(url: str, target: Path, *, checksum: str) -> Path:
     """
     if target.exists():
         if not target.is_file():
-            raise InputError(f"{target}: is no regular file; remove it to fetch it")
+            raise InputError(f"{target}: not a regular file; remove it to download the data")
         _verify(target, checksum, hint="delete it to fetch it again")
         return target
     part = target.with_name(target.name + ".part")

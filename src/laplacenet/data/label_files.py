@@ -188,5 +188,5 @@ def _require_one_folder(entries: LabelEntries, folders: dict[str, str]) -> None:
         name = folders[moved[-1]]
         raise InputError(
             f"{entries.place(entries.names.index(name))}: {quoted(name)} is not among the images, and the paths in the"
-            " file do not begin alike; give them as they lie below the picture folder"
+            " file do not begin alike; give them relative to the picture folder"
         )

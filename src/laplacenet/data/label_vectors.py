@@ -102,7 +102,7 @@ def _numbered_labels(path: Path, n: int) -> RowLabels:
     for name, rows in found.items():
         if not rows:
             place = entries.place(entries.names.index(name))
-            raise InputError(f"{place}: {quoted(name)} is no row number; rows are 0 to {n - 1}")
+            raise InputError(f"{place}: {quoted(name)} is not a row number; rows are 0 to {n - 1}")
     known = entries.take([position for position, label in enumerate(entries.labels) if label != "None"])
     return RowLabels([found[name][0] for name in known.names], known)
 

@@ -86,7 +86,7 @@ def load_dataset(
     if is_picture_folder:
         return _load_folder(path, size=size, monitor=monitor)
     if size is not None:
-        raise InputError(f"size {size} given for {name}; only the images of a folder can be brought to another size")
+        raise InputError(f"size {size} given for {name}; only the images of a folder can be resized")
     if name in EMBEDDED:
         return EMBEDDED[name]()
     if name in CIFAR:

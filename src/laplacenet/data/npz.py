@@ -92,7 +92,7 @@ def _read_array(file: IO[bytes] | zipfile.ZipExtFile, *, n_bytes: int) -> Shaped
     file.seek(0)
     array = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     if dtype.kind == "U" and _largest_character(array) > sys.maxunicode:
-        raise ValueError("its texts hold what is no character")
+        raise ValueError("its texts hold invalid characters")
     return array
 
 

@@ -97,7 +97,7 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
         rows = _rows_of_csv(path)
     values, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
     if (counts > 1).any():
-        raise InputError(f"{path}: row {values[counts > 1][0]} stands in the split twice")
+        raise InputError(f"{path}: row {values[counts > 1][0]} is in the split twice")
     try:
         return Split(torch.from_numpy(values), n)
     except InputError as error:

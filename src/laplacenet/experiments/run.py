@@ -172,8 +172,8 @@ def read_experiment(folder: RunFolder) -> Experiment:
     content = folder.read_experiment()
     if isinstance(content, dict) and content.get("kind") == "labeling":
         raise InputError(
-            f"{folder.path}: is a run of label; go on with it by laplacenet label --resume {folder.path},"
-            f" judge it by laplacenet evaluate {folder.path}"
+            f"{folder.path}: a run of label, not of train; resume it with laplacenet label --resume {folder.path},"
+            f" evaluate it with laplacenet evaluate {folder.path}"
         )
     return from_json(content, source=str(folder.path / EXPERIMENT))
 

@@ -11,17 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int, Int64, Num, Shaped
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
-from scipy.stats import chi2
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from laplacenet.graph.alignment import align_to_prior
 from laplacenet.graph.arrays import Array, as_tensor
 from laplacenet.graph.config import GraphConfig
+from laplacenet.graph.estimated_prior import estimated_shares
 from laplacenet.graph.logistic import LogisticModel, fit_logistic, span_basis
-from laplacenet.graph.priors import shrunk_shares
 from laplacenet.graph.pseudo_labels import (
     Graph,
     checked_features,
@@ -29,9 +26,10 @@ from laplacenet.graph.pseudo_labels import (
     connect,
     hard_labels,
     one_hot,
-    unit_rows,
 )
 from laplacenet.graph.solver import Solution, solve
+from laplacenet.graph.temperature import SMALLEST, finite, fit_temperature, log_loss, tempered
+from laplacenet.graph.transform import RowTransform, fit_row_transform
 from laplacenet.runtime import stream
 from laplacenet.runtime.group import ALONE, Group
 from laplacenet.runtime.threads import by_pieces
@@ -46,10 +44,7 @@ GRAPH_ALONE_MU = 0.01  # the paper's
 LABELS_OF_MU = 2  # labels a class up to which `mu` is what the configuration says
 ALIGNMENT_STRENGTH = 0.75  # full alignment finds more of the rare classes, but costs accuracy where classes overlap
 SEARCH_TOL, FINAL_TOL = 1e-2, 1e-3
-TEMPERATURES = (0.02, 20.0)
 FEWEST_TO_CALIBRATE = 10
-TOO_EVEN = 0.05
-SMALLEST = 1e-12
 NEVER = -1
 
 
@@ -90,42 +85,6 @@ class GuidedLabels:
     classifier: "Classifier"
     n_iterations: int
     is_converged: bool
-
-
-@dataclass(frozen=True, eq=False)
-class RowTransform:
-    """Features → their square roots if `is_rooted` → minus `center` → rows of length 1.
-
-    Features without negative numbers are means of rectified activations: most are small and a few large ones would
-    decide every cosine. Their square roots are worth one to three points of accuracy.
-    """
-
-    center: Float[Tensor, " d"]
-    is_rooted: bool
-
-    def __call__(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return unit_rows(self.centered(features))
-
-    def centered(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """The rows before normalization."""
-        found = features.to(self.center)
-        return (found.clamp(min=0).sqrt() if self.is_rooted else found) - self.center
-
-    def undo(self, centered: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """The features again."""
-        found = centered + self.center
-        return found.square() if self.is_rooted else found
-
-
-def fit_row_transform(features: Float[Tensor, "n d"]) -> RowTransform:
-    is_rooted = bool((features >= 0).all()) and not are_bytes(features)
-    return RowTransform((features.sqrt() if is_rooted else features).mean(dim=0), is_rooted)
-
-
-def are_bytes(features: Float[Tensor, "n d"]) -> bool:
-    """Whether these are counts or pixels, in whole numbers or 255ths: no activations, and their roots are no better."""
-    scaled = features * 255
-    return bool(torch.isclose(scaled, scaled.round(), rtol=1e-6, atol=1e-3).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,45 +338,6 @@ def partly_aligned(F: Float[Tensor, "n C"], aligned: Float[Tensor, "n C"], *, st
     return torch.where(total > 0, mixed / total, aligned)
 
 
-def estimated_shares(counts: Int64[np.ndarray, " C"], found: Int64[np.ndarray, " C"]) -> Float64[np.ndarray, " C"]:
-    """The prior, from the counts of given labels and of predicted ones.
-
-    Labels drawn at random are informative: the result is the mean of their shrunken shares and the predicted ones.
-    Counts too even for a random draw were chosen class by class and say nothing: then the predicted shares are used,
-    shrunk by one label a class. A class without a given label has no share.
-    """
-    is_present = counts > 0
-    n_given, n_present = int(counts.sum()), int(is_present.sum())
-    shares = np.zeros(len(counts))
-    present, seen = counts[is_present], found[is_present] / max(1, found[is_present].sum())
-    if not found[is_present].sum():
-        seen = present / n_given
-    if too_even(present):
-        shares[is_present] = doubted_shares(seen, n_given=n_given, doubt=1.0)
-    else:
-        shares[is_present] = (shrunk_shares(present) + seen) / 2
-    # half a label's share: a share of zero would be a belief that the class is empty
-    shares[is_present] = np.maximum(shares[is_present], 0.5 / (n_given + n_present))
-    shares /= shares.sum()
-    return shares
-
-
-def doubted_shares(found: Float64[np.ndarray, " C"], *, n_given: int, doubt: float) -> Float64[np.ndarray, " C"]:
-    """The predicted shares, shrunk towards equal ones by `doubt` pseudo-counts a class."""
-    n_classes = len(found)
-    weight = doubt * n_classes / (doubt * n_classes + n_given)
-    drawn: np.ndarray = weight / n_classes + (1 - weight) * found
-    return drawn
-
-
-def too_even(counts: Int64[np.ndarray, " C"]) -> bool:
-    """Whether counts are more even than a random draw would give even from classes of equal size."""
-    if len(counts) < 2:
-        return True
-    expected = counts.sum() / len(counts)
-    return bool(chi2.cdf(np.square(counts - expected).sum() / expected, len(counts) - 1) < TOO_EVEN)
-
-
 def stratified_folds(classes: Int64[np.ndarray, " m"], n_folds: int, *, seed: int) -> Int64[np.ndarray, " m"]:
     """The fold of every label, of at most `n_folds`; the only label of a class is in none (−1).
 
@@ -435,39 +355,3 @@ def stratified_folds(classes: Int64[np.ndarray, " m"], n_folds: int, *, seed: in
         folds[stream(seed, "guided/folds", int(number)).permutation(members)] = dealt
         n_dealt += len(members)
     return folds
-
-
-def fit_temperature(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"]) -> float:
-    """The temperature with the least log-loss, under a standard normal prior on its logarithm."""
-
-    def loss(log_temperature: float) -> float:
-        return log_loss(logits / np.exp(log_temperature), classes) * len(classes) + log_temperature**2 / 2
-
-    found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
-    return float(np.exp(found.x))
-
-
-def fit_temperature_to(logits: Float64[np.ndarray, "m C"], scores: Float64[np.ndarray, "m C"]) -> float:
-    """The temperature at which these logits fit the scores best, by cross-entropy."""
-
-    def loss(log_temperature: float) -> float:
-        return -float((scores * log_softmax(logits / np.exp(log_temperature), axis=1)).sum(axis=1).mean())
-
-    found = minimize_scalar(loss, bounds=tuple(np.log(TEMPERATURES)), method="bounded")
-    return float(np.exp(found.x))
-
-
-def log_loss(logits: Float64[np.ndarray, "m C"], classes: Int64[np.ndarray, " m"]) -> float:
-    return -float(log_softmax(logits, axis=1)[np.arange(len(classes)), classes].mean())
-
-
-def finite(logits: Float64[np.ndarray, "m C"]) -> Float64[np.ndarray, "m C"]:
-    """Replace the logit −∞ of a class that a fold left without labels, which no temperature could scale."""
-    lowest = np.where(np.isfinite(logits), logits, 0).min()
-    found: np.ndarray = np.maximum(logits, lowest - 10)
-    return found
-
-
-def tempered(scores: Float[Tensor, "n C"], temperature: float) -> Float[Tensor, "n C"]:
-    """Probabilities at another temperature; NaN stays NaN."""
-    return (scores.double().clamp(min=SMALLEST).log() / temperature).softmax(dim=1).to(scores.dtype)

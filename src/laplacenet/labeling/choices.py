@@ -66,7 +66,7 @@ def choose_features(
         )
     best = installed[-1]
     files, _ = find_pictures(folder, leave_out=None if config.test is None else Path(config.test))
-    looks = describe(files)
+    looks = sample_statistics(files)
     if looks.are_photographs:
         return with_features(settings, best, f"The pictures look like photographs ({looks}): {best} is used.")
     chosen = replace(settings, collection=replace(config, features=best))
@@ -86,8 +86,8 @@ def with_features(settings: LabelingSettings, features: str, *why: str) -> Featu
 
 
 @dataclass(frozen=True)
-class Looks:
-    """What a sample of the pictures looks like: medians, and the share that has colors."""
+class SampleStatistics:
+    """Statistics of a sample of the pictures: medians, and the share that has colors."""
 
     shorter_side: int
     n_colors: int
@@ -101,7 +101,7 @@ class Looks:
         return f"{self.shorter_side} pixels, {100 * self.colored:.0f} % in color, {self.n_colors} colors each"
 
 
-def describe(files: Sequence[PictureFile]) -> Looks:
+def sample_statistics(files: Sequence[PictureFile]) -> SampleStatistics:
     """From a sample spread evenly over the files; files that cannot be read are ignored."""
     step = max(1, len(files) // N_SAMPLED)
     sides, colors, colored = [], [], []
@@ -114,8 +114,8 @@ def describe(files: Sequence[PictureFile]) -> Looks:
         colors.append(n_colors(picture))
         colored.append(bool((picture.max(axis=2).astype(int) - picture.min(axis=2) > 8).mean() > 0.02))
     if not sides:
-        return Looks(0, 0, 0.0)
-    return Looks(int(np.median(sides)), int(np.median(colors)), float(np.mean(colored)))
+        return SampleStatistics(0, 0, 0.0)
+    return SampleStatistics(int(np.median(sides)), int(np.median(colors)), float(np.mean(colored)))
 
 
 def n_colors(picture: UInt8[np.ndarray, "h w 3"]) -> int:

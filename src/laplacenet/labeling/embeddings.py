@@ -38,7 +38,7 @@ class GraphModel:
         if len(self.prior) != n_classes or not all(0 < share <= 1 for share in self.prior):
             raise ValueError(f"prior must be {n_classes} shares above 0")
         if self.k < 1:
-            raise ValueError(f"k = {self.k}, where 1 or more neighbors are asked")
+            raise ValueError(f"k = {self.k}; it must be at least 1")
         usable_temperature(self.temperature)
 
     def probabilities(self, vectors: Float[Tensor, "m d"]) -> Float[Tensor, "m C"]:

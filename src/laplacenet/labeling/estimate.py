@@ -14,7 +14,7 @@ from torch import Tensor
 from laplacenet.data import Collection, ImageSet, VectorSet, read_judges
 from laplacenet.data.arrays import ARRAY_SUFFIXES
 from laplacenet.data.judges import labels_own_rows
-from laplacenet.graph.guided import too_even
+from laplacenet.graph.estimated_prior import too_even
 from laplacenet.labeling.evidence import Evidence
 from laplacenet.labeling.result import Calibration, CalibrationBin, ClassEstimate, Estimate, Interval, Labeling
 from laplacenet.labeling.settings import read_settings

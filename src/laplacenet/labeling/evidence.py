@@ -35,7 +35,7 @@ class Evidence:
     def rows(self, chosen: Bool[Tensor, " n"]) -> "Evidence":
         return Evidence(self.logits[chosen], self.offset[chosen])
 
-    def to(self, chosen: Bool[Tensor, " n"], others: "Evidence") -> "Evidence":
+    def with_rows(self, chosen: Bool[Tensor, " n"], others: "Evidence") -> "Evidence":
         """With the chosen rows replaced by those of `others`."""
         pairs = ((self.logits, others.logits), (self.offset, others.offset))
         return Evidence(*(torch.where(chosen[:, None], new, old) for old, new in pairs))
@@ -98,7 +98,7 @@ def class_shares(prior: str, given: Int64[Tensor, " n"], n_classes: int) -> tupl
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class GraphScores:
     """Scores of the graph for some labels, before any alignment, with their means and the prior."""
 
     scores: Float[Tensor, "n C"]
@@ -114,11 +114,13 @@ class Answer:
         return Evidence(torch.where(self.unreachable[:, None], 0, found.logits), found.offset)
 
 
-def ask(graph: Graph, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int) -> Answer:
+def graph_scores(
+    graph: Graph, seen: Int64[Tensor, " n"], config: GraphConfig, *, prior: str, n_classes: int
+) -> GraphScores:
     """Propagate these labels only; the prior is computed from them too. No alignment: `Evidence` takes its place."""
     shares = class_shares(prior, seen, n_classes)
     labels = seen.to(graph.W_normalized.device)
     found = spread(graph, labels, replace(config, prior=shares, alignment_iterations=0), n_classes=n_classes)
     scores = found.scores.cpu()
     masses = class_masses(scores, seen >= 0)
-    return Answer(scores, masses, shares, found.unreachable.cpu(), found.is_converged)
+    return GraphScores(scores, masses, shares, found.unreachable.cpu(), found.is_converged)

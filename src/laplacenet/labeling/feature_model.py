@@ -14,8 +14,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from laplacenet.data import ChannelStatistics, Skipped
-from laplacenet.graph.guided import RowTransform, fit_temperature_to
 from laplacenet.graph.logistic import fit_logistic
+from laplacenet.graph.temperature import fit_temperature_to
+from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling.predictions import Prediction, Source, named_predictions, vector_predictions
 from laplacenet.models import ModelConfig, ModelDescription, Network
 from laplacenet.models.features import FeatureNetwork, load_features

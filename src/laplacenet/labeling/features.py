@@ -14,7 +14,8 @@ from laplacenet.data.judges import labels_own_rows, renumbered
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
 from laplacenet.data.walking import PictureFile, find_pictures
-from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, RowTransform, label_landscape, landscape
+from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
+from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling.estimate import FEW, calibrate, estimate_by_folds, shares_to_count
 from laplacenet.labeling.evidence import class_shares, score_evidence
 from laplacenet.labeling.feature_model import FeatureModel, fit_head, save_feature_model

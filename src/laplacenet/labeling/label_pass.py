@@ -10,7 +10,7 @@ from torch import Tensor
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import connect, unit_rows
-from laplacenet.labeling.evidence import Evidence, ask, score_evidence
+from laplacenet.labeling.evidence import Evidence, graph_scores, score_evidence
 from laplacenet.labeling.result import SOURCES
 from laplacenet.models import Inference
 from laplacenet.runtime import InputError
@@ -53,13 +53,13 @@ def label_all(
     with torch.no_grad():
         outputs = inference.network.head(features).float().softmax(dim=1).cpu()
     points = unit_rows(features)
-    answer = ask(connect(points, config, inference.group), seen, config, prior=prior, n_classes=n_classes)
+    by_graph = graph_scores(connect(points, config, inference.group), seen, config, prior=prior, n_classes=n_classes)
     return LabelPass(
-        graph=answer.evidence.at(GRAPH_TEMPERATURE),
+        graph=by_graph.evidence.at(GRAPH_TEMPERATURE),
         network=outputs,
         features=points.float().cpu(),
-        prior=torch.tensor(answer.prior),
-        unreachable=answer.unreachable,
+        prior=torch.tensor(by_graph.prior),
+        unreachable=by_graph.unreachable,
     )
 
 

@@ -71,7 +71,7 @@ def suspect_scores(passes: Passes, given: Int64[Tensor, " n"], n_classes: int) -
     evidence = no_evidence(len(given), n_classes)
     for fold, found in passes.suspects.items():
         assert passes.folds is not None
-        evidence = evidence.to(passes.folds == fold, found.evidence)
+        evidence = evidence.with_rows(passes.folds == fold, found.evidence)
     is_judged = ~evidence.logits.isnan().any(dim=1)
     if not bool(is_judged.any()):
         return evidence.at(1.0)

@@ -78,7 +78,7 @@ def predictions(
 ) -> Iterator[Prediction | Skipped]:
     """One for each picture, in order; a file in a folder that cannot be read is skipped and named."""
     if len(description.input_shape) != 3 or description.statistics is None:
-        raise InputError("this network reads vectors; pictures cannot be put before it")
+        raise InputError("this network reads vectors, not pictures")
     inference = Inference(network, partial(normalized, statistics=description.statistics))
     for source in sources:
         for found in _pictures(source, description.input_shape, monitor or NullMonitor()):

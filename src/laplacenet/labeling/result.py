@@ -45,7 +45,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.value <= self.high <= 1:
-            raise ValueError(f"{self.low} ≤ {self.value} ≤ {self.high} are no bounds of a share")
+            raise ValueError(f"{self.low} ≤ {self.value} ≤ {self.high} are not the bounds of a share")
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def load_labeling(folder: Path) -> Labeling:
             raise InputError(f"{folder / TENSORS}: {fault}")  # noqa: TRY301
     except InputError as error:
         command = f"laplacenet label --resume {shlex.quote(str(folder))}"
-        raise InputError(f"{error}; the labels are written anew by: {command}") from error
+        raise InputError(f"{error}; write the labels again with: {command}") from error
     return Labeling(found.summary, found.names, **tensors)
 
 

@@ -106,5 +106,7 @@ def read_settings(folder: RunFolder) -> LabelingSettings:
     """Of a run of label, or of another command that labels, whose `kind` says so."""
     content = folder.read_experiment()
     if "kind" not in content:
-        raise InputError(f"{folder.path}: is no labeling; go on with laplacenet train --resume {folder.path}")
+        raise InputError(
+            f"{folder.path}: a run of train, not of label; go on with laplacenet train --resume {folder.path}"
+        )
     return from_json(LabelingSettings(), content, source=str(folder.path / EXPERIMENT))

@@ -127,15 +127,15 @@ def read_description(found: Any, *, source: str) -> ModelDescription:
 def _shape(found: Any) -> tuple[int, ...]:
     is_sound = isinstance(found, list) and len(found) in (1, 3)
     if not is_sound or not all(type(side) is int and 1 <= side <= LONGEST_SIDE for side in found):
-        raise ValueError(f"no inputs have the shape {found!r}")
+        raise ValueError(f"invalid input shape {found!r}")
     if len(found) == 3 and (found[0] not in CHANNELS or found[1] * found[2] > MOST_PIXELS):
-        raise ValueError(f"no inputs have the shape {found!r}")
+        raise ValueError(f"invalid input shape {found!r}")
     return tuple(found)
 
 
 def _names(found: Any) -> tuple[str, ...]:
     if not (isinstance(found, list) and found and all(isinstance(name, str) for name in found)):
-        raise ValueError(f"no classes are called {found!r}")
+        raise ValueError(f"invalid class names {found!r}")
     if len(set(found)) < len(found):
         raise ValueError("two of its classes have the same name")
     return tuple(found)
@@ -150,5 +150,5 @@ def _statistics(found: dict[str, Any], *, n_channels: int) -> ChannelStatistics:
 
 def usable_temperature(found: Any) -> float:
     if not TEMPERATURES[0] <= float(found) <= TEMPERATURES[1]:
-        raise ValueError(f"nothing is divided by a temperature of {found!r}")
+        raise ValueError(f"invalid temperature {found!r}")
     return float(found)

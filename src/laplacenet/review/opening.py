@@ -83,7 +83,7 @@ def features_of(source: Source, features: str | None, weights: Path | None) -> t
 def settings_of(run: Path) -> LabelingSettings:
     content = RunFolder.open(run).read_experiment()
     if content.get("kind") != KIND:
-        raise InputError(f"{run}: no run of review or label; give one, or a folder of pictures")
+        raise InputError(f"{run}: not a run of review or label; give one, or a folder of pictures")
     return from_json(LabelingSettings(), content, source=str(run / EXPERIMENT))
 
 

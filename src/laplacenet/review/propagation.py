@@ -15,20 +15,11 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from laplacenet.graph import GraphConfig, align_to_prior
-from laplacenet.graph.guided import (
-    FINAL_TOL,
-    USUAL_PENALTY,
-    GuidedConfig,
-    Landscape,
-    diffuse,
-    doubted_shares,
-    fit_temperature,
-    landscape,
-    tempered,
-    with_given,
-)
+from laplacenet.graph.estimated_prior import doubted_shares
+from laplacenet.graph.guided import FINAL_TOL, USUAL_PENALTY, GuidedConfig, Landscape, diffuse, landscape, with_given
 from laplacenet.graph.logistic import LogisticModel, Stop, fit_soft_logistic
 from laplacenet.graph.pseudo_labels import one_hot
+from laplacenet.graph.temperature import fit_temperature, tempered
 
 GRAPH = GraphConfig(k=10, mu=3 / 7, tol=1e-3, max_iterations=50)
 N_DIRECTIONS = 256

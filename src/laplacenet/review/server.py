@@ -133,7 +133,7 @@ async def read_body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError("the request is not JSON") from error
     if not isinstance(found, dict):
-        raise InputError("the request is no JSON object")
+        raise InputError("the request is not a JSON object")
     return found
 
 

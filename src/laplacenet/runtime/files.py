@@ -46,7 +46,7 @@ def write_whole_by(path: Path, write: Callable[[BinaryIO], None], *, temporary: 
     What a crash left under the temporary name goes first, and is not written through where it is a link.
     """
     if path.is_dir():
-        raise InputError(f"{path}: is a folder, where a file is to be written; move it away")
+        raise InputError(f"{path}: is a folder, but a file must be written there; move it away")
     temporary = path.with_name(path.name + TEMPORARY) if temporary is None else temporary
     temporary.unlink(missing_ok=True)
     try:

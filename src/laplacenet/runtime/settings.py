@@ -135,4 +135,4 @@ def _parse_as(option: Any, text: str) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
-    raise TypeError(f"{value!r} has no place in JSON")
+    raise TypeError(f"{value!r} cannot be written as JSON")

@@ -36,7 +36,7 @@ class TrainConfig:
             if getattr(self, field) < 1:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must be at least 1")
             if getattr(self, field) > most:
-                raise InputError(f"train.{field} is larger than {most}; that is no schedule for any machine")
+                raise InputError(f"train.{field} is larger than {most}; choose a shorter schedule")
         for field in ("lr", "weight_decay"):
             if not 0 <= getattr(self, field) <= LARGEST_RATE:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must lie between 0 and {LARGEST_RATE}")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.data import ChannelStatistics
-from laplacenet.graph.guided import RowTransform
+from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling.feature_model import BYTE, FeatureModel, PretrainedConfig, TransformedTrunk
 from laplacenet.models import ModelDescription, Network, load_model
 from laplacenet.models.lite_network import resized

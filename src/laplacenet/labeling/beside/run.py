@@ -9,8 +9,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from laplacenet.data import ImageSet, VectorSet
-from laplacenet.graph.guided import RowTransform
 from laplacenet.graph.pseudo_labels import unit_rows
+from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling.beside.contest import (
     BOTH,
     FROZEN,
