@@ -274,7 +274,7 @@ def test_split_files_of_several_data_sets_say_whose_they_are(data: Path) -> None
     file = str(data / "cifar10_splits.npz")
     assert parse_split_files((file,), {"cifar10"}) == {"cifar10": file}
     assert parse_split_files((f"cifar10={file}",), {"cifar10", "cifar100"}) == {"cifar10": file}
-    with pytest.raises(InputError, match="say whose it is: --split-file cifar10=FILE --split-file cifar100=FILE"):
+    with pytest.raises(InputError, match="say which one it is for: --split-file cifar10=FILE --split-file cifar100=FILE"):
         parse_split_files((file,), {"cifar10", "cifar100"})
     with pytest.raises(InputError, match="digits is not requested"):
         parse_split_files((f"digits={file}",), {"cifar10"})
