@@ -33,6 +33,19 @@ def refusal(path: Path, content: str | bytes, **options: object) -> str:
     return message
 
 
+def test_an_apostrophe_in_the_name_of_a_file_is_not_taken_for_a_spreadsheets(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("'=1.jpg,dog\n'-2.jpg,cat\n")
+    for names, expected in (
+        (("'=1.jpg", "'-2.jpg"), ["dog", "cat"]),
+        (("=1.jpg", "-2.jpg"), ["dog", "cat"]),
+        (("=1.jpg", "'-2.jpg"), ["dog", "cat"]),
+    ):
+        images = ImageSet(torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.full((2,), -1), (), names)
+        labels, class_names = read_labels(path, images)
+        assert [class_names[label] for label in labels.tolist()] == expected
+
+
 # how they are written
 
 PLAIN = "file,label\na.jpg,dog\ncats/c.jpg,cat\n"

@@ -4,17 +4,24 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import references_kills as kills
 import references_label_processes as labelings
 import references_processes as shared
 import torch
-from references_labeling import make_quick
+from references_labeling import clusters, make_quick
 
 import laplacenet
+from laplacenet.data import data_hash
+from laplacenet.labeling.job import read_job, require_same_inputs_in_all
 from laplacenet.labeling.result import load_labeling
+from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
+from laplacenet.runtime import Group, InputError
 
 DEADLINE_S = 400  # however loaded the machine is
 
@@ -45,6 +52,29 @@ def test_two_processes_find_the_labels_of_one(
     assert together.is_complete
     assert torch.allclose(load_labeling(together.path).scores, load_labeling(alone.path).scores, atol=1e-2)
     assert (together.path / "report.html").is_file()
+
+
+class Second(Group):
+    """A process whose first one has sent what it knows."""
+
+    sent: Any = None
+
+    def by_first(self, work: Callable[[], Any]) -> Any:
+        return Second.sent
+
+
+def test_processes_with_other_pictures_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each computed with its own: labels of a mixture that no machine had."""
+    X, truth = clusters(40, 2, noise=0.5)
+    np.savez(tmp_path / "data.npz", embeddings=X.numpy(), labels=truth.numpy())
+    job = read_job(LabelingSettings(collection=CollectionConfig(pictures=str(tmp_path / "data.npz"))))
+    monkeypatch.setattr("laplacenet.runtime.group._current", Second(1, 2, reduces=True))
+    own = {"number of rows": 40, "hash of rows and labels": data_hash(job.collection.rows), "classes": ["0", "1"]}
+    Second.sent = own
+    require_same_inputs_in_all(job)
+    Second.sent = own | {"number of rows": 41}
+    with pytest.raises(InputError, match=r"process 1 of 2, on .* its number of rows is 40, the first process's is 41"):
+        require_same_inputs_in_all(job)
 
 
 @pytest.mark.long

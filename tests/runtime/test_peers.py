@@ -133,6 +133,15 @@ def test_whoever_loses_a_process_says_how_to_go_on() -> None:
     assert not watching._advice
 
 
+def test_work_that_a_signal_ends_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that was given would be refused: its run folder is there already."""
+    monkeypatch.setattr(watching, "_at_interruption", [])
+    assert watching.advice_at_interruption() is None
+    with pytest.raises(KeyboardInterrupt), advising(lambda: "of all"), advising(lambda: "of the run"):
+        raise KeyboardInterrupt
+    assert watching.advice_at_interruption() == "of the run"
+
+
 def test_where_nothing_has_begun_the_same_command_goes_on() -> None:
     assert str(watching.lost()).endswith("go on with: the same command")
     with advising(lambda: "like this"):

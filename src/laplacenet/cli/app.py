@@ -139,7 +139,7 @@ def main() -> NoReturn:
         code = exit_code(caught)
     if caught:
         let_one_process_report()
-        code = failed(f"interrupted; go on with: {own_command()}", 128 + caught[0])
+        code = failed(f"interrupted; {how_to_go_on()}", 128 + caught[0])
     if launch.size > 1:
         leave_group(code)
     sys.exit(code)
@@ -161,6 +161,12 @@ def end_at_once(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):  # closed
             stream.flush()
     os._exit(code)
+
+
+def how_to_go_on() -> str:
+    """As the work that was interrupted says; where none had begun, with the same command."""
+    peers = sys.modules.get("laplacenet.runtime.peers")
+    return (peers and peers.advice_at_interruption()) or f"go on with: {own_command()}"
 
 
 def own_command() -> str:

@@ -177,7 +177,7 @@ def reason_of(error: RunError | OSError, folder: RunFolder) -> str:
 
 def how_to_go_on(folder: RunFolder, command: str) -> str:
     if not folder.has(EXPERIMENT):
-        return "the run has not begun"
+        return "the run has not begun; go on with: the same command"
     return f"the run can be resumed from its last good checkpoint (step {steps_done(folder)}) with: {command}"
 
 

@@ -206,9 +206,8 @@ def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: Bi
 
 def _is_deep(image: Image.Image) -> bool:
     """Whether several channels have 16 bits each, as the name of their layout in the file says."""
-    return any(
-        ";16" in str(tile[3]) and not str(tile[3]).startswith(("I;", "('I;")) for tile in getattr(image, "tile", [])[:1]
-    )
+    layouts = [str(tile[3]) for tile in getattr(image, "tile", [])[:1]]
+    return any(";16" in layout and not layout.startswith(("I;", "('I;")) for layout in layouts)
 
 
 def _require_few_scans(file: BinaryIO, full_size: tuple[int, int]) -> int:

@@ -105,10 +105,16 @@ def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
         entries = entries.take([i for i, label in enumerate(entries.labels) if known[label] is not None])
     names, labels = entries.names, [known[label] or "" for label in entries.labels]
     if "'" in text:
-        names = [unescaped(name) if name[:1] == "'" else name for name in names]
+        names = [_unescaped_name(name, finder) if name[:1] == "'" else name for name in names]
     if any(address in text for address in _ADDRESSES):
         names = [_local_name(name, finder) for name in names]
     return LabelEntries(entries.path, entries.lines, names, labels, entries.unit)
+
+
+def _unescaped_name(name: str, finder: Finder) -> str:
+    """Without the apostrophe that `escaped` puts in front, unless there is one in the name of a file."""
+    inner = unescaped(name)
+    return name if inner != name and finder.rows(name) and not finder.rows(inner) else inner
 
 
 def _local_name(name: str, finder: Finder) -> str:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import logging
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,10 +33,11 @@ from laplacenet.runtime import (
     entered_by_first,
     provenance,
 )
+from laplacenet.runtime.group import require_same_in_all
 from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
-from laplacenet.training.checkpoint import checkpoint_identity, differences, refuse_other
+from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
 from laplacenet.training.method import require_shared
 from laplacenet.training.supply import resident
 
@@ -204,16 +204,6 @@ def identity(task: Task) -> dict[str, Any]:
     seen = dataclasses.replace(task.dataset.train, labels=task.given_labels, class_names=task.class_names)
     named = {name: value for name, value in settings.items() if LATER_SETTINGS.get(name, ...) != value}
     return named | {"hash of inputs and given labels": data_hash(seen)}
-
-
-def require_same_in_all(known: dict[str, Any]) -> None:
-    """Refuse processes that read other data: on another machine the same path may hold something else."""
-    group = current_group()
-    of_first = group.by_first(lambda: known)
-    if known != of_first:
-        who = f"process {group.rank} of {group.size}, on {platform.node()}"
-        found = differences(known, of_first, whose="the first process")
-        raise InputError(f"{who}, has other data or settings than the first: {found}")
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ from laplacenet.data.names import in_one_line
 from laplacenet.labeling.estimate import accuracy_on
 from laplacenet.labeling.result import Estimate
 from laplacenet.labeling.settings import LabelingSettings
-from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, provenance
+from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, current_group, provenance
 from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.group import require_same_in_all
 from laplacenet.runtime.run_folder import PROVENANCE
 from laplacenet.runtime.settings import to_json
 from laplacenet.training import Execution
@@ -193,6 +194,15 @@ def require_same_inputs(job: Job, folder: RunFolder) -> None:
         raise InputError(
             f"{folder.path}: not the inputs that this run began with ({changes});"
             " restore them, or label them as they are now into another --out"
+        )
+
+
+def require_same_inputs_in_all(job: Job) -> None:
+    """Refuse processes on several machines that have read other pictures or labels."""
+    if current_group().reduces:
+        rows, classes = job.collection.rows, list(job.class_names)
+        require_same_in_all(
+            {"number of rows": len(rows), "classes": classes, "hash of rows and labels": data_hash(rows)}
         )
 
 

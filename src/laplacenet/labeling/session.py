@@ -32,7 +32,14 @@ from laplacenet.labeling.features import (
     read_feature_job,
     write_feature_labels,
 )
-from laplacenet.labeling.job import Job, begin, input_changes_of, read_job, require_same_inputs
+from laplacenet.labeling.job import (
+    Job,
+    begin,
+    input_changes_of,
+    read_job,
+    require_same_inputs,
+    require_same_inputs_in_all,
+)
 from laplacenet.labeling.picture_run import picture_run, require_trainable
 from laplacenet.labeling.pictures import PictureStages, StageProgress
 from laplacenet.labeling.result import load_labeling, save_labeling
@@ -185,7 +192,7 @@ def locked_run(folder: RunFolder) -> Iterator[None]:
 
     def how() -> str:
         if not folder.has(EXPERIMENT):
-            return "the labeling has not begun"
+            return "the labeling has not begun; go on with: the same command"
         return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
 
     with entered_by_first(folder.locked()), advising(how):
@@ -222,6 +229,7 @@ def label_by_features(
     `network` is None for embeddings. The labels are written at once, unless an earlier session has written better ones.
     """
     group = current_group()
+    require_same_inputs_in_all(job)
     has_changed = group.by_first(lambda: folder.has(PROVENANCE) and input_changes_of(job, folder) is not None)
     group.by_first(lambda: begin(job, folder, session.execution))
     choices = (*why, *feature_choices(job, network))
@@ -342,6 +350,7 @@ def train_pictures(
 ) -> SessionEnd:
     """Train and label in stages until done, out of time or stopped by a signal; `why` says why a network is trained."""
     watch, group = SignalMonitor(), current_group()
+    require_same_inputs_in_all(job)
     context, step_s = plan_steps(LabelingContext(job, folder, session.execution, watch, session.started_at))
     if is_new:
         group.by_first(lambda: begin(context.job, folder, session.execution))

@@ -40,9 +40,10 @@ different code bases, augmentations and budgets. Recorded ones are ours.
 
 In the losses x is a labeled image with label y, u an unlabeled one, f the network's logits and p = softmax f, z its
 features, C the number of classes, b the number of images in a batch (b_u of them unlabeled), CE the cross-entropy, H
-the entropy, and w(t) a weight that rises at the beginning. A network that is tested as an average of weights begins as
-their plain mean, so that the first weights do not linger. "Our reading" says where a method departs from its paper or
-its authors' code, or had to be completed.
+the entropy, and w(t) a weight that rises at the beginning. Unlabeled batches hold no labeled images; some authors, such
+as FixMatch's, draw them from all. A network that is tested as an average of weights begins as their plain mean, so that
+the first weights do not linger. "Our reading" says where a method departs from its paper or its authors' code, or had
+to be completed.
 """
 UNPUBLISHED = "- Published: nothing in LaplaceNet's tables or in USB's."
 UNRECORDED = "- Recorded: nothing yet."

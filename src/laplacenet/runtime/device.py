@@ -41,10 +41,12 @@ def _own_gpu(name: str, launch: Launch) -> torch.device:
     n_gpus = torch.cuda.device_count()
     if name == "auto" and not n_gpus:
         return torch.device("cpu")
+    if not n_gpus:
+        raise InputError(f"device {name!r} asked for, but no GPU is found; choose auto or cpu")
     if launch.local_rank >= n_gpus:
         raise InputError(
             f"process {launch.local_rank} of this machine has no GPU of its own, there are {n_gpus};"
-            f" give --nproc-per-node {max(1, n_gpus)}, or --device cpu"
+            f" give --nproc-per-node {n_gpus}, or --device cpu"
         )
     device = torch.device("cuda", launch.local_rank)
     torch.cuda.set_device(device)

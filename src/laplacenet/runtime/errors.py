@@ -1,6 +1,7 @@
 """Errors with a one-line message: invalid input, or a run that cannot go on."""
 
 import unicodedata
+from typing import Any
 
 CONTROL_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of characters, separators of lines and paragraphs
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -55,3 +56,8 @@ def is_obeyed(character: str) -> bool:
 def first_line(error: Exception) -> str:
     """The error's message on one line; its type if it has none."""
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any], *, whose: str) -> str:
+    differing = sorted(key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key))
+    return "; ".join(f"its {key} is {found.get(key)!r}, {whose}'s is {expected.get(key)!r}" for key in differing)

@@ -5,6 +5,7 @@ A process is alone unless `start_group` finds `torchrun`'s variables. Alone, not
 
 import contextlib
 import pickle
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.distributed import PrefixStore  # type: ignore[attr-defined] # told to no type checker
 from torch.distributed.rendezvous import rendezvous
 
-from laplacenet.runtime.errors import InputError, LostProcessError, RunError
+from laplacenet.runtime.errors import InputError, LostProcessError, RunError, differences
 from laplacenet.runtime.launch import read_launch
 from laplacenet.runtime.peers import PeerWatch, claim_report, connect, lost, watch_peers
 
@@ -188,6 +189,15 @@ def may_report(error: Exception | None = None) -> bool:
         return claim_report(_watch.store if _watch is not None else connect(launch, timeout_s=CLAIMING_S))
     except (RuntimeError, ConnectionError):  # the machine with the store is lost
         return True
+
+
+def require_same_in_all(known: dict[str, Any]) -> None:
+    """Refuse processes that read other data: on another machine the same path may hold something else."""
+    of_first = _current.by_first(lambda: known)
+    if known != of_first:
+        who = f"process {_current.rank} of {_current.size}, on {platform.node()}"
+        found = differences(known, of_first, whose="the first process")
+        raise InputError(f"{who}, has other data or settings than the first: {found}")
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ LEFT = 1 << 40  # more than anyone counts: a process that is done with its work
 AGAIN = "go on with: the same command"
 
 _advice: list[Callable[[], str]] = []
+_at_interruption: list[str] = []
 
 
 def lost() -> LostProcessError:
@@ -43,14 +44,22 @@ def lost() -> LostProcessError:
 
 @contextlib.contextmanager
 def advising(how: Callable[[], str]) -> Iterator[None]:
-    """Whoever ends inside because another process is lost says `how` to go on."""
+    """Whoever ends inside because another process is lost, or by a signal, says `how` to go on."""
     _advice.append(how)
     try:
         yield
     except LostProcessError as error:
         raise LostProcessError(f"{error}; {how()}") from error
+    except KeyboardInterrupt:
+        _at_interruption.append(how())
+        raise
     finally:
         _advice.remove(how)
+
+
+def advice_at_interruption() -> str | None:
+    """How to go on after the signal that has ended the work inside `advising`, if one has."""
+    return _at_interruption[0] if _at_interruption else None
 
 
 class PeerWatch:

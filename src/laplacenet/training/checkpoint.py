@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import laplacenet
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed, write_whole
-from laplacenet.runtime.errors import first_line
+from laplacenet.runtime.errors import differences, first_line
 from laplacenet.runtime.files import sync
 from laplacenet.runtime.run_folder import clear_checkpoint
 from laplacenet.training.guards import require_finite_weights
@@ -138,11 +138,6 @@ def checkpoint_identity(folder: Path) -> dict[str, Any] | None:
 def refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
     if found != expected:
         raise InputError(f"{folder}: is of another run: {differences(found, expected, whose='this run')}")
-
-
-def differences(found: dict[str, Any], expected: dict[str, Any], *, whose: str) -> str:
-    differing = sorted(key for key in expected.keys() | found.keys() if found.get(key) != expected.get(key))
-    return "; ".join(f"its {key} is {found.get(key)!r}, {whose}'s is {expected.get(key)!r}" for key in differing)
 
 
 def _beside(folder: Path, suffix: str) -> Path:

@@ -122,6 +122,9 @@ def test_settings_are_those_of_the_authors_scripts() -> None:
             "cifar100",
             {"train.batch_size": 128, "train.labeled_batch_size": 31, "train.lr": 0.2, "train.weight_decay": 2e-4},
         ),
+        # xinmei9322/SNTG, config.py: temporal ensembling on CIFAR-10, the Π-model on CIFAR-100
+        ("sntg", "cifar10", {"method.base": "temporal-ensembling", "method.consistency": 30.0}),
+        ("sntg", "cifar100", {"method.base": "pi-model", "method.consistency": 100.0}),
         # ahmetius/LP-DeepSSL, lp/db_semisuper.py
         ("lp", "cifar10", {"graph.k": 50, "graph.max_iterations": 20, "graph.tol": 1e-6}),
     ],

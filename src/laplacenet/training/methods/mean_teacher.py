@@ -54,8 +54,9 @@ class MeanTeacher(ConsistencyTraining):
     """CE(f(x', θ), y) on labeled images + w(t)·1/(C·b) Σ ‖softmax f(x', θ) − softmax f(x'', θ')‖², θ' the average of θ.
 
     With two heads g and h on one body, labels train g, h agrees with the teacher's g, and δ/(C·b) Σ ‖g − h‖² keeps the
-    two close. The teacher is the network that is tested. The authors' first version averages weights with decay 0.999
-    from the first step on; here, as in their PyTorch version, the average is the plain mean until the decay is reached.
+    two close. That is the SGD version of Iscen et al., whose numbers LaplaceNet's tables show. The teacher is the
+    network that is tested. The authors' first version averages weights with decay 0.999 from the first step on; here,
+    as in their PyTorch version, the average is the plain mean until the decay is reached.
     """
 
     config: MeanTeacherConfig

@@ -101,6 +101,7 @@ DECAY_ON_CIFAR100: Overrides = {"train.weight_decay": 1e-3}
 ON_CIFAR100: dict[str, Overrides] = {
     "lp": {**ISCEN_ON_CIFAR100, "train.steps": 90_900, "method.first_stage": 5_580 / 90_900},
     "mt-lp": {**ISCEN_ON_CIFAR100, "train.steps": 170_640},
+    "sntg": {"method.base": "pi-model", "method.consistency": 100.0},  # what the published number is of
     # the published number is that of 240 epochs, two cycles
     "fast-swa": {
         **ISCEN_ON_CIFAR100,

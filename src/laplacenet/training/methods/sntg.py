@@ -63,6 +63,9 @@ class SNTG(ConsistencyTraining):
     squared difference of the features z, as in the authors' code. An average of the weights is tested, with the
     network's own batch statistics; w is 0 in the first epoch. Our reading: pairs are drawn at random, since our batches
     begin with the labeled images; the authors pair the two halves of a shuffled batch.
+
+    LaplaceNet's table mixes the paper's variants: on CIFAR-10 its numbers for 1 000 and 2 000 labels are those with
+    temporal ensembling and that for 4 000 is with VAT, which is not a base here; on CIFAR-100 it is the Π-model.
     """
 
     config: SNTGConfig
