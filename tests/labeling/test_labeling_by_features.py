@@ -183,7 +183,7 @@ def test_photographs_are_told_from_drawings_and_grey_pictures(photos: Path, tmp_
 
 def test_features_need_a_folder_of_pictures(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([0, 1, -1, -1]))
-    with pytest.raises(InputError, match="no folder of pictures"):
+    with pytest.raises(InputError, match="not a folder of pictures"):
         api.label(tmp_path / "x.npz", features="lite0", out=tmp_path / "run")
 
 
