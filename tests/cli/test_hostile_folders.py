@@ -46,9 +46,25 @@ def test_how_many_pictures_are_read_is_said_now_and_then(
     monkeypatch.setattr("laplacenet.cli.progress.LINE_EVERY_S", -1.0)
     said = shell(command, "photos", "--model", "mlp", "--out", "run")
     *counts, error = said.err.splitlines()
-    assert counts == [f"reading photos  {n}" for n in range(1, 13)]
+    assert counts == [f"reading photos  {n}/12" for n in range(1, 13)]
     assert "model mlp cannot read inputs" in error
     assert shell.succeeds("data", "photos").err.splitlines() == counts
+
+
+def test_no_terminal_obeys_the_name_of_a_run_folder(shell: Shell) -> None:
+    hostile = "run\x1b[31m\n2"
+    shell.succeeds("train", "photos", "--out", hostile, *TINY)
+    for words in (("report", hostile), ("export", hostile, "--out", f"{hostile}.pt2"), ("evaluate", hostile)):
+        said = shell.succeeds(*words)
+        assert "\x1b" not in said.out + said.err
+        assert not any(line.startswith("2") for line in (said.out + said.err).splitlines())
+
+
+def test_the_record_of_a_demo_takes_no_other_file_with_it(shell: Shell) -> None:
+    for name, content in (("labels.csv", "a,b"), ("mine.json", '{"kind": "mine"}'), ("list.json", "[]")):
+        (shell.folder / name).write_text(content)
+        assert f"--record {name}: is no record of demo" in shell.fails("demo", "--record", name)
+        assert (shell.folder / name).read_text() == content
 
 
 def test_a_clean_folder_has_nothing_to_list(shell: Shell) -> None:

@@ -46,6 +46,27 @@ def test_an_apostrophe_in_the_name_of_a_file_is_not_taken_for_a_spreadsheets(tmp
         assert [class_names[label] for label in labels.tolist()] == expected
 
 
+ITEM = '{"path": "a.jpg", "label": "dog"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"[{ITEM}", f"[{ITEM},", f"[{ITEM},]", f"[{ITEM} {ITEM}]", f"[,{ITEM}]", f"[{ITEM}]]", f"[{ITEM}],", "["),
+        *(f"[{ITEM}]\n{ITEM}", f"[{ITEM};{ITEM}]", ITEM[:-2], f"[{ITEM}\u00a0]", "[" * 100_000, f"[{ITEM}, nothing]"),
+    ],
+)
+def test_a_list_that_is_not_json_is_refused(tmp_path: Path, text: str) -> None:
+    assert "not a list of JSON objects, nor an export of Label Studio" in refusal(tmp_path / "l.json", text)
+
+
+def test_a_list_is_read_whatever_its_spaces(tmp_path: Path) -> None:
+    other = ITEM.replace("a.jpg", "cats/c.jpg").replace("dog", "cat")
+    for text in (f"[{ITEM},{other}]", f" \n[\t{ITEM}\r\n ,\n{other} ] \n"):
+        assert labels_of(tmp_path / "l.json", text) == EXPECTED
+    assert "no labels" in refusal(tmp_path / "l.json", " [ ] ")
+
+
 # how they are written
 
 PLAIN = "file,label\na.jpg,dog\ncats/c.jpg,cat\n"

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from laplacenet.cli.options import Compile, Device
+from laplacenet.cli.output import say
 
 
 def bench(
@@ -50,4 +51,4 @@ def bench(
     execution = Execution(choose_device(device), compile=compile_loss)
     record, path = measure(chosen_settings(execution, quick=quick, only=only, sizes=sizes), execution, out)
     show(record)
-    typer.echo(f"record  {path}")
+    say(f"record  {path}")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from laplacenet.cli.output import let_one_process_report
+from laplacenet.cli.output import let_one_process_report, say
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import Experiment
@@ -150,7 +150,7 @@ def report_all(bench: Workbench, record: Path | None, stopped: str) -> None:
     show_table(bench)
     n_left, failures = len(bench.due_runs()), bench.failures()
     for failed in failures:
-        typer.echo(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
+        say(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
     if stopped:
         typer.echo(f"{stopped}; {AGAIN}", err=True)
         raise typer.Exit(TIME_IS_UP)
@@ -233,4 +233,4 @@ def show_table(bench: Workbench) -> None:
         table.add_row(*row)
     console = Console()
     console.print(table, markup=False) if console.is_terminal else Console(width=160).print(table, markup=False)
-    typer.echo(f"table, picture and record: {bench.folder}")
+    say(f"table, picture and record: {bench.folder}")

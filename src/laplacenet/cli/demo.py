@@ -34,9 +34,12 @@ def demo(
       laplacenet demo --seeds 5 --record results/digits.json
     """
     from laplacenet.experiments.demo import PairOutcome, demo_pair, demo_record
-    from laplacenet.runtime import choose_device, provenance, write_json
+    from laplacenet.runtime import choose_device, provenance
+    from laplacenet.runtime.files import json_bytes, write_named
     from laplacenet.training import Execution
 
+    if record is not None:
+        require_own_record(record)
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     outcomes = []
     for seed in range(seeds):
@@ -49,8 +52,24 @@ def demo(
     typer.echo(f"picture  {draw(out)}")
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
-        write_json(record, demo_record(outcomes, settings=settings or [], provenance=provenance(execution.device)))
+        content = demo_record(outcomes, settings=settings or [], provenance=provenance(execution.device))
+        write_named(record, json_bytes(content))
         typer.echo(f"record   {record}")
+
+
+def require_own_record(record: Path) -> None:
+    """Refuse to write over a file that is no record of this command."""
+    from laplacenet.experiments.demo import KIND
+    from laplacenet.runtime import InputError, read_json
+
+    if record.exists():
+        try:
+            found = read_json(record)
+            is_own = isinstance(found, dict) and found.get("kind") == KIND
+        except InputError:
+            is_own = False
+        if not is_own:
+            raise InputError(f"--record {record}: is no record of demo, and is not written over; choose another name")
 
 
 def run_to_end(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":

@@ -96,15 +96,17 @@ def training_lines(run: Path, data_dir: Path | None, device: str) -> list[str]:
     from laplacenet.cli.wording import invariance_lines, percent
     from laplacenet.experiments import read_experiment
     from laplacenet.experiments.judging import Judge
-    from laplacenet.experiments.run import require_unchanged
+    from laplacenet.experiments.run import require_unchanged, warn_of_other_test_set
     from laplacenet.models import Inference, load_model
     from laplacenet.runtime import RunFolder, choose_device
+    from laplacenet.runtime.run_folder import PROVENANCE
 
     chosen_device = choose_device(device)
     folder = RunFolder.open(run)
     network, _ = load_model(folder.path)
     task = read_task(read_experiment(folder), data_folder=data_dir)
     require_unchanged(task, folder)
+    warn_of_other_test_set(task, folder.read_sealed(PROVENANCE))
     with counter("evaluating") as tally:
         judge = Judge(task, Inference(network.to(chosen_device), counted(task.views.plain, tally)))
         lines = [f"test error     {percent(judge.test_error)}", *invariance_lines(judge)]

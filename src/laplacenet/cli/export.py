@@ -7,6 +7,7 @@ import typer
 
 from laplacenet.cli.options import one_of, written_run
 from laplacenet.cli.out_files import OverwriteFile, require_free
+from laplacenet.cli.output import say
 
 if TYPE_CHECKING:
     from laplacenet.models import ModelDescription, Network
@@ -59,7 +60,7 @@ def export(
             err=True,
         )
     difference = export_model(network, description, out, form=form)
-    typer.echo(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
+    say(f"{out}  takes uint8 n×{shape}, returns {len(description.class_names)} probabilities")
     typer.echo(f"checked: its probabilities agree with the network's (largest difference {difference:.1g})")
 
 

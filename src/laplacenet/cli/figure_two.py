@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from laplacenet.cli.output import say
 from laplacenet.experiments.paper.figure_two import figure_two, figure_two_record, mean_accuracies
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, RECORD, MoonsRecord, read_moons
 from laplacenet.reports.moons import draw_moons
@@ -22,7 +23,7 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
     path = results / FOLDER / RECORD
     known = recorded_seeds(results)
     if known.issuperset(seeds):
-        typer.echo(f"recorded already: {path}")
+        say(f"recorded already: {path}")
         return
     figures = [figure_two(seed) for seed in sorted(known.union(seeds))]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,9 +33,9 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
     for method, (mean, std) in mean_accuracies(figures).items():
         spread = "" if std is None else f" ± {100 * std:.1f}"
         typer.echo(f"  {NAMES[method]:24}  {100 * mean:5.1f}{spread} %")
-    typer.echo(f"pictures  {', '.join(map(str, pictures))}")
+    say(f"pictures  {', '.join(map(str, pictures))}")
     write_json(path, figure_two_record(figures, provenance=provenance(choose_device("cpu"))))
-    typer.echo(f"record    {path}")
+    say(f"record    {path}")
 
 
 def recorded_seeds(results: Path) -> set[int]:
@@ -43,5 +44,5 @@ def recorded_seeds(results: Path) -> set[int]:
     try:
         record = read_moons(results)
     except InputError as error:
-        typer.echo(f"made again: {error}", err=True)
+        say(f"made again: {error}", err=True)
     return set() if record is None else {run.seed for run in record.runs}

@@ -63,7 +63,7 @@ def next(
         write_data([text])
     else:
         write_out(out, text.encode())
-        typer.echo(f"{len(rows)} in {out}")
+        say(f"{len(rows)} in {out}")
 
 
 def studio_tasks(labeling: "Labeling", rows: list[tuple[int, int, str]], url_prefix: str | None) -> str:

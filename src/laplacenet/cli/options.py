@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.models import ArgumentInfo
 
+from laplacenet.cli.output import say
+
 Options = TypeVar("Options")
 Given = TypeVar("Given", Path | None, Sequence[Path])
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
@@ -65,7 +67,7 @@ def written_run(given: Path) -> Path:
         raise InputError(f"{given}: a review whose labels were not written yet; write them with: {command}")
     n_read = RunFolder(given).read_sealed(PROVENANCE).get(ENTRIES, 0)
     if isinstance(n_read, int) and last_entry(answers) > n_read:
-        typer.echo(f"warning: {given} has newer answers than labels; write the labels again with: {command}", err=True)
+        say(f"warning: {given} has newer answers than labels; write the labels again with: {command}", err=True)
     return given
 
 

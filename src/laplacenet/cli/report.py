@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from laplacenet.cli.options import existing, written_run
+from laplacenet.cli.output import say
 
 
 def report(
@@ -31,13 +32,13 @@ def report(
     from laplacenet.runtime.run_folder import looks_like_run
 
     if run is not None and looks_like_run(run):
-        typer.echo(page_of(run))
+        say(str(page_of(run)))
         return
     records = results if run is None else run
     if run is not None and next(run.rglob("*.json"), None) is None:
         raise InputError(f"{run}: neither a run folder nor a folder of records; laplacenet train and label make runs")
     require_apart(out, [records])
-    typer.echo(write_report(records, out))
+    say(str(write_report(records, out)))
 
 
 def page_of(run: Path) -> Path:

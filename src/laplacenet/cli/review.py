@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laplacenet.cli.options import Device, existing
+from laplacenet.cli.output import say
 
 if TYPE_CHECKING:
     from laplacenet.review.serve import Review
@@ -88,7 +89,7 @@ def review(
 def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
     """Say where the review is; where no browser is opened, also how to reach it from another machine."""
     for note in found.session.journal.notes:
-        typer.echo(f"warning: {note}", err=True)
+        say(f"warning: {note}", err=True)
     if is_public:
         typer.echo(
             "warning: --public lets other machines connect, unencrypted; anybody who has the address below can see all"
@@ -110,11 +111,11 @@ def write(found: "Review") -> None:
     try:
         written = found.write()
     except InputError as error:
-        typer.echo(f"labels      {error}")
+        say(f"labels      {error}")
         files = "answers.jsonl"
     else:
         typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
-    typer.echo(f"run folder  {found.folder.path}  ({files})")
+    say(f"run folder  {found.folder.path}  ({files})")
 
 
 def counted(n: int, noun: str) -> str:

@@ -4,8 +4,7 @@ CSV, TSV (also with semicolons), JSON lines, a JSON list, and Label Studio's exp
 A heading may stand anywhere, so files that were joined end to end are read part by part.
 """
 
-import contextlib
-import gc
+import functools
 import itertools
 import json
 import math
@@ -41,6 +40,8 @@ N_KEYS_SHOWN = 6
 _LABEL_WORDS = frozenset(
     spelling for word in LABEL_HEADINGS for spelling in (word, word.capitalize(), word.upper(), f" {word}")
 )
+_JSON_SPACE = " \t\n\r"
+_SPACE = re.compile(f"[{_JSON_SPACE}]*")
 _JSON_LIST = re.compile(r"\s*\[\s*[{\]]")
 _ADDRESSES = ("/data/local-files", "/data/upload/")
 _LOCAL_FILE = re.compile(r"(?:https?://[^/]*)?/data/local-files/?\?(?:.*&)?d=([^&]+)")
@@ -184,7 +185,7 @@ def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -
 def _plain_keys(known: dict[tuple[str, ...], tuple[str, str] | None], keys: tuple[str, ...]) -> tuple[str, str] | None:
     """Under which keys such objects have their name and label; None where that takes a closer look."""
     by_word = {key.strip().lower(): key for key in keys}
-    name = next((by_word[word] for word in NAME_HEADINGS if word in by_word), None)
+    name = _name_key(keys)
     label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
     plain = None if name is None or label is None or "annotations" in by_word else (name, label)
     if len(known) < MOST_KINDS:
@@ -192,27 +193,44 @@ def _plain_keys(known: dict[tuple[str, ...], tuple[str, str] | None], keys: tupl
     return plain
 
 
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """No garbage collection inside."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _list_entries(text: str, *, where: Path) -> Columns:
+    if text.startswith("[", _after(_SPACE.match(text))):
+        return _json_entries(_list_items(text, where=where), where=where, unit="item")
     try:
-        with without_collection():  # to look through millions of objects that all stay takes longer
-            items = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not a list of JSON objects, nor an export of Label Studio") from error
-    if not isinstance(items, list):
-        raise InputError(f"{where}: a JSON {type(items).__name__}; expected a list of objects with a path and a label")
-    return _json_entries(iter(enumerate(items, start=1)), where=where, unit="item")
+        raise _no_list(where) from error
+    raise InputError(f"{where}: a JSON {type(found).__name__}; expected a list of objects with a path and a label")
+
+
+def _list_items(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
+    """The items of a JSON list, one at a time: all at once, millions would take as many times the file's size."""
+    decode, skip = json.JSONDecoder().raw_decode, _SPACE.match
+    position = _after(skip(text)) + 1
+    for number in itertools.count(1):
+        position = _after(skip(text, position))
+        if number == 1 and text.startswith("]", position):
+            break
+        try:
+            item, position = decode(text, position)
+        except (ValueError, RecursionError) as error:
+            raise _no_list(where) from error
+        yield number, item
+        position = _after(skip(text, position)) + 1
+        if not text.startswith(",", position - 1):
+            position -= 1
+            break
+    if text[position : position + 1] != "]" or text[position + 1 :].strip(_JSON_SPACE):
+        raise _no_list(where)
+
+
+def _after(space: re.Match[str] | None) -> int:
+    assert space is not None  # it may be empty
+    return space.end()
+
+
+def _no_list(where: Path) -> InputError:
+    return InputError(f"{where}: not a list of JSON objects, nor an export of Label Studio")
 
 
 def _json_labels(item: Any, *, where: str) -> list[tuple[str, str]]:
@@ -226,9 +244,16 @@ def _json_labels(item: Any, *, where: str) -> list[tuple[str, str]]:
     return [(_json_name(item, where=where), _json_label(label, where=where))]
 
 
+@functools.lru_cache(MOST_KINDS)
+def _name_key(keys: tuple[str, ...]) -> str | None:
+    """Under which of its keys an object has its name."""
+    by_word = {key.strip().lower(): key for key in keys}
+    return next((by_word[word] for word in NAME_HEADINGS if word in by_word), None)
+
+
 def _json_name(item: dict[str, Any], *, where: str) -> str:
-    by_key = {key.strip().lower(): value for key, value in item.items()}
-    name = next((by_key[key] for key in NAME_HEADINGS if key in by_key), None)
+    key = _name_key(tuple(item))
+    name = None if key is None else item[key]
     if name is None or isinstance(name, dict | list):
         keys = ", ".join(in_one_line(key) for key in list(item)[:N_KEYS_SHOWN])
         raise InputError(f"{where}: no path; its keys are {keys or 'none'}, expected path or file, and label")

@@ -89,10 +89,10 @@ def numbered_labels(
     """
     written = Counter(itertools.chain.from_iterable(labels.entries.labels for labels in given))
     spelled = without_fractions(set(written), where=where)
-    counts: Counter[str] = Counter()
-    for label, count in written.items():
-        counts[spelled[label] or ""] += count
     if merge_similar_classes:
+        counts: Counter[str] = Counter()
+        for label, count in written.items():
+            counts[spelled[label] or ""] += count
         merged = joined_classes({name: counts[name] for name in [*class_names, *filter(None, counts)]})
         spelled = {label: merged.get(name or "", name) for label, name in spelled.items()}
         class_names = tuple(dict.fromkeys(merged.get(name, name) for name in class_names))

@@ -9,7 +9,7 @@ _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 def writable(name: str) -> str:
     r"""The name with every byte that is not UTF-8 written out, as in `caf\xe9.png`: Python's stand-ins for such bytes
     can be neither encoded nor put into JSON."""
-    return _NO_CHARACTER.sub(_written_out, name)
+    return name if name.isascii() else _NO_CHARACTER.sub(_written_out, name)
 
 
 def _written_out(found: re.Match[str]) -> str:

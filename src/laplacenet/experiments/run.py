@@ -104,6 +104,7 @@ def resume_run(
 
     def write_origin() -> None:
         history, now = _history(folder, task), session_origin(execution)
+        warn_of_other_test_set(task, history)
         _say_what_changed(history, now)
         folder.write_sealed(PROVENANCE, history | {"resumed": [*history.get("resumed", []), now]})
 
@@ -165,6 +166,14 @@ def require_unchanged(task: Task, folder: RunFolder) -> None:
     found = checkpoint_identity(folder.checkpoint)
     if found is not None:
         refuse_other(folder.checkpoint, found, identity(task))
+
+
+def warn_of_other_test_set(task: Task, history: dict[str, Any]) -> None:
+    """Training never sees the test set, so another one is no reason to refuse."""
+    data = history.get("data")
+    was, now = data.get("test") if isinstance(data, dict) else None, origin(task)["data"].get("test")
+    if was is not None and was != now:
+        log.warning("the test set is another than when this run began; its errors are not those of the same pictures")
 
 
 def read_experiment(folder: RunFolder) -> Experiment:

@@ -99,8 +99,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def write_json(path: Path, content: Any) -> None:
+    write_whole(path, json_bytes(content))
+
+
+def json_bytes(content: Any) -> bytes:
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write_whole(path, text.encode(errors="surrogatepass"))  # names of files need not be Unicode
+    return text.encode(errors="surrogatepass")  # names of files need not be Unicode
 
 
 def read_json(path: Path) -> Any:

@@ -137,7 +137,8 @@ def checkpoint_identity(folder: Path) -> dict[str, Any] | None:
 
 def refuse_other(folder: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
     if found != expected:
-        raise InputError(f"{folder}: is of another run: {differences(found, expected, whose='this run')}")
+        said = differences(found, expected, whose="this run")
+        raise InputError(f"{folder}: is of another run: {said}; restore what has changed, or start another run")
 
 
 def _beside(folder: Path, suffix: str) -> Path:
