@@ -140,7 +140,7 @@ def test_prepared_pictures_are_embedded_from_their_file(
 def test_what_is_no_folder_cannot_be_prepared(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["data", "digits", "--prepare"])
     assert isinstance(result.exception, InputError)
-    assert "no folder" in str(result.exception)
+    assert "not a folder" in str(result.exception)
 
 
 @pytest.mark.parametrize("command", ["review", "predict", "bench"])

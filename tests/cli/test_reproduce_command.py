@@ -245,7 +245,7 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "Name a table or figure, or all"),
+        ([], "name a table or figure, or all"),
         (["table-2"], "unknown table or figure 'table-2'"),
         (["table-3", "--column", "cifar100/1"], "has no column 'cifar100/1'"),
         (["table-3", "--row", "TM"], "has no row 'TM'; choose one of LaplaceNet, Supervised baseline"),
@@ -274,7 +274,9 @@ def test_split_files_of_several_data_sets_say_whose_they_are(data: Path) -> None
     file = str(data / "cifar10_splits.npz")
     assert parse_split_files((file,), {"cifar10"}) == {"cifar10": file}
     assert parse_split_files((f"cifar10={file}",), {"cifar10", "cifar100"}) == {"cifar10": file}
-    with pytest.raises(InputError, match="say whose it is: --split-file cifar10=FILE --split-file cifar100=FILE"):
+    with pytest.raises(
+        InputError, match="say which one it is for: --split-file cifar10=FILE --split-file cifar100=FILE"
+    ):
         parse_split_files((file,), {"cifar10", "cifar100"})
     with pytest.raises(InputError, match="digits is not requested"):
         parse_split_files((f"digits={file}",), {"cifar10"})

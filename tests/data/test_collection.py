@@ -185,10 +185,10 @@ def test_texts_label_rows_line_by_line_or_by_number(tmp_path: Path, name: str, t
     [
         ("y.csv", "cat\ndog\n", "2 lines for 6 rows; give one label a line"),
         ("y.csv", "0,cat\n6,dog\n", "line 2: '6' is not a row number; rows are 0 to 5"),
-        ("y.csv", "0,cat\n-1,dog\n", "line 2: '-1' is no row number"),
+        ("y.csv", "0,cat\n-1,dog\n", "line 2: '-1' is not a row number"),
         ("y.csv", "0,cat\n0,dog\n", "line 2: 0 is 'dog' here and 'cat' in line 1"),
         ("y.csv", "0,-7\n1,2\n", "label -7; numbers are 0 and above, -1 for unknown"),
-        ("y.csv", "a.jpg,cat\n", "'a.jpg' is no row number"),
+        ("y.csv", "a.jpg,cat\n", "'a.jpg' is not a row number"),
         ("y.doc", "cat", "labels are read from .npy .npz .csv"),
     ],
 )

@@ -28,7 +28,7 @@ Y = np.array([0, 1, 2] + [-1] * 9)
         (np.where(Y < 0, "", np.array(["a", "b", "c"])[Y]), "y holds the text ''; -1 or None stands for no label"),
         (np.where(Y < 0, "NaN", np.array(["a", "b", "c"])[Y]), "y holds the text 'NaN'; -1 or None"),
         (np.array([0, 1, "two"] + [None] * 9, dtype=object), "y holds texts and numbers; give the one or the other"),
-        (np.where(Y < 0, np.datetime64("NaT"), np.datetime64("2020-01-01") + Y), "y is an array of datetime64"),
+        (np.where(Y < 0, np.datetime64("NaT", "D"), np.datetime64("2020-01-01")), "y is an array of datetime64"),
         (np.array([(label,) for label in Y], dtype=[("label", int)]), "y is an array of .*; give labels as whole"),
     ],
 )

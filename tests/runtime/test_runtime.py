@@ -195,7 +195,7 @@ def test_provenance_says_what_ran_where(monkeypatch: pytest.MonkeyPatch) -> None
         sys, "argv", ["/bin/laplacenet", "reproduce", "--data", "/home/me/data", "--split-file", "c=/home/me/s.npz"]
     )
     found = provenance(torch.device("cpu"))
-    assert found["libraries"]["torch"] == torch.__version__
+    assert torch.__version__.startswith(found["libraries"]["torch"])  # "+cu130" may be missing
     assert found["hardware"]["device"] == "cpu"
     assert found["command"] == "laplacenet reproduce --data data --split-file c=s.npz"
     assert found["commit"]
