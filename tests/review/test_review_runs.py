@@ -74,9 +74,20 @@ def test_every_command_works_on_the_run_of_a_review(shell, tmp_path, truth):
     assert "accuracy" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
     assert shell.succeeds("predict", "run", "photos/photo_020.png").out.splitlines()[0].startswith("path,label")
     assert "report.html" in shell.succeeds("report", "run").out
-    assert "agrees" in shell.succeeds("export", "run").out
+    assert "agree with the network" in shell.succeeds("export", "run").out
     answers_of(tmp_path, truth, 2)
     assert "label --resume" in shell.succeeds("next", "run").err
+
+
+def test_answers_that_are_damaged_are_said_when_labels_are_written_without_them(shell, tmp_path, truth, monkeypatch):
+    with open_run(Source(tmp_path / "photos", tmp_path / "run"), color_embedder):
+        pass  # the folder is made
+    answers_of(tmp_path, truth, 12)
+    journal = tmp_path / "run" / ANSWERS
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:3], lines[3].replace(b"photo", b"phota"), *lines[4:]]))
+    monkeypatch.setattr("laplacenet.api.labeling.embedder_of", lambda *_: color_embedder)
+    assert "warning: answers.jsonl, line 4: damaged" in shell.succeeds("label", "--resume", "run").err
 
 
 def test_a_review_that_has_written_no_labels_says_how_to_write_them(shell, tmp_path, truth):

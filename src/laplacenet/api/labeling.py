@@ -216,7 +216,9 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
     def write() -> None:
         source = Source(run, labels=files)
         with progress.reading(str(source.pictures)) as monitor:
-            write_again(source, embedder_of(source, None, None, device), on_progress=monitor.advance)
+            notes = write_again(source, embedder_of(source, None, None, device), on_progress=monitor.advance)
+        for note in notes:
+            progress.warn(note)
 
     current_group().by_first(write)
     return LabelingRun(run)

@@ -293,8 +293,11 @@ def open_review(source: Source, embedder: Embedder, place: Place) -> Iterator[Re
             review.socket.close()
 
 
-def write_again(source: Source, embedder: Embedder, *, on_progress: Callable[[int], None] = lambda n: None) -> None:
-    """Label all pictures by the answers of a review, and write its files, without serving it."""
+def write_again(
+    source: Source, embedder: Embedder, *, on_progress: Callable[[int], None] = lambda n: None
+) -> tuple[str, ...]:
+    """Label all pictures by the answers of a review, and write its files, without serving it; gives what is wrong with
+    the answers."""
     started_at = time.monotonic()
     with open_session(source, embedder) as opened:
         session, n_before = opened.session, 0
@@ -309,3 +312,4 @@ def write_again(source: Source, embedder: Embedder, *, on_progress: Callable[[in
         if session.embedding.error is not None:
             raise InputError(f"{opened.photos}: the pictures cannot be embedded ({session.embedding.error})")
         write_outputs(session, opened.folder.path, title=opened.photos.name, started_at=started_at)
+        return tuple(session.journal.notes)
