@@ -41,7 +41,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_a_folder_is_labeled_through_a_pretrained_network_and_serves_every_command(shell: Shell) -> None:
     said = shell.succeeds("label", "photos", "--labels", "labels.csv", "--out", "run", "--features", "lite0")
-    assert "The pretrained network lite0" in said.err
+    assert "lite0 turns each picture" in said.err
     run = laplacenet.LabelingRun(shell.folder / "run")
     assert run.is_complete
     assert run.evaluate(shell.folder / "truth.csv").accuracy.value > 0.9

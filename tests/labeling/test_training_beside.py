@@ -89,7 +89,7 @@ def test_every_command_works_whoever_wins(
     assert (shell.folder / "run/stages/final").exists() == (winner != FROZEN)
     assert len(shell.succeeds("predict", "run", "photos").out.splitlines()) == 37
     assert len(shell.succeeds("next", "run", "-n", "4").out.splitlines()) == 5
-    assert "of 20 labels found" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
+    assert "of 20 new labels" in shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
     shell.succeeds("report", "run")
     assert "hidden at a time" in (shell.folder / "run/report.html").read_text()
     shell.succeeds("export", "run")
@@ -193,7 +193,7 @@ def test_pictures_that_pixels_tell_apart_better_are_judged_against_training_from
     let_win(monkeypatch, BOTH)
     options = ("--labels", "labels.csv", "--for", "300s", *FEW_STEPS[:4])
     said = shell.succeeds("label", "photos", *options, "--out", "run").err
-    assert "no photographs" in said
+    assert "do not look like photographs" in said
     assert "trained from scratch" in said
     settings = read_settings(RunFolder.open(shell.folder / "run"))
     assert (settings.beside, settings.model.name, settings.collection.features) == ("scratch", "patch-cnn", "lite0")
