@@ -14,7 +14,7 @@ from references_runs import write_bars
 from laplacenet.cli import app as commands
 from laplacenet.experiments import judging
 from laplacenet.experiments import task as tasks
-from laplacenet.runtime import RunFolder
+from laplacenet.runtime import RunFolder, peers
 from laplacenet.training import session
 from laplacenet.training.checkpoint import checkpoint_step
 from laplacenet.training.methods import laplacenet as method
@@ -114,6 +114,7 @@ def test_whatever_a_signal_comes_to_inside_an_import_it_is_an_interruption(
             raise RecursionError("maximum recursion depth exceeded") from None
 
     monkeypatch.setattr(commands, "app", cut_off)
+    monkeypatch.setattr(peers, "_at_interruption", ["of an earlier command in this process"])
     said = shell("methods")
     assert said.code == 130
     assert last_line(said) == "error: interrupted; go on with: laplacenet methods"

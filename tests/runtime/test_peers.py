@@ -135,7 +135,8 @@ def test_whoever_loses_a_process_says_how_to_go_on() -> None:
 
 def test_work_that_a_signal_ends_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that was given would be refused: its run folder is there already."""
-    monkeypatch.setattr(watching, "_at_interruption", [])
+    monkeypatch.setattr(watching, "_at_interruption", ["of a run before"])
+    watching.forget_advice()
     assert watching.advice_at_interruption() is None
     with pytest.raises(KeyboardInterrupt), advising(lambda: "of all"), advising(lambda: "of the run"):
         raise KeyboardInterrupt

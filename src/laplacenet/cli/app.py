@@ -42,6 +42,7 @@ from laplacenet.cli.train import train
 from laplacenet.runtime import InputError, read_launch
 from laplacenet.runtime.launch import program
 
+PEERS = "laplacenet.runtime.peers"
 IN_SEVERAL_PROCESSES = ("train", "reproduce", "embed", "label", "compare")
 FAILED = 1
 INVALID_INPUT = 2
@@ -163,10 +164,16 @@ def end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
+def forget_advice() -> None:
+    """Of an earlier interruption, where several commands run in one process."""
+    if is_imported(PEERS):
+        sys.modules[PEERS].forget_advice()
+
+
 def how_to_go_on() -> str:
     """As the work that was interrupted says; where none had begun, with the same command."""
-    peers = sys.modules.get("laplacenet.runtime.peers")
-    return (peers and peers.advice_at_interruption()) or f"go on with: {own_command()}"
+    advice = sys.modules[PEERS].advice_at_interruption() if is_imported(PEERS) else None
+    return advice or f"go on with: {own_command()}"
 
 
 def own_command() -> str:
@@ -212,6 +219,8 @@ def interruptions() -> Iterator[list[int]]:
     def stop(number: int, frame: FrameType | None) -> None:
         if not is_imported("torch"):  # nothing has begun, and an exception inside this import may come to nothing
             end_at_once(failed(f"interrupted; go on with: {own_command()}", 128 + number))
+        if not caught:
+            forget_advice()
         caught.append(number)
         raise KeyboardInterrupt
 

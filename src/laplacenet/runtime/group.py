@@ -4,6 +4,7 @@ A process is alone unless `start_group` finds `torchrun`'s variables. Alone, not
 """
 
 import contextlib
+import os
 import pickle
 import platform
 from collections.abc import Callable, Iterable, Iterator
@@ -214,6 +215,8 @@ def side_by_side() -> Iterator[None]:
         _watch.is_connected.set()
     try:
         yield
+        if launch.is_first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            _watch.outlast_others()
     finally:
         _watch.leave()
         del store

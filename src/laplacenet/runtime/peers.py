@@ -62,6 +62,11 @@ def advice_at_interruption() -> str | None:
     return _at_interruption[0] if _at_interruption else None
 
 
+def forget_advice() -> None:
+    """Of an earlier interruption in the same process."""
+    _at_interruption.clear()
+
+
 class PeerWatch:
     """Two threads: one counts and hears the others, which may block; one looks at the clock, which never does."""
 
@@ -85,6 +90,11 @@ class PeerWatch:
         for thread in self.threads:
             if thread is not threading.current_thread():
                 thread.join(timeout=ENDING_S)
+
+    def outlast_others(self) -> None:
+        """Wait until all others have left: for a process in which the store is, and with which it ends."""
+        while set(self.others) - self.have_left and not self.is_over.wait(BEAT_EVERY_S / 10):
+            pass
 
     def leave(self) -> None:
         """Stop, and let the others go on."""
