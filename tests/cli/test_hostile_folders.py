@@ -63,7 +63,7 @@ def test_no_terminal_obeys_the_name_of_a_run_folder(shell: Shell) -> None:
 def test_the_record_of_a_demo_takes_no_other_file_with_it(shell: Shell) -> None:
     for name, content in (("labels.csv", "a,b"), ("mine.json", '{"kind": "mine"}'), ("list.json", "[]")):
         (shell.folder / name).write_text(content)
-        assert f"--record {name}: is no record of demo" in shell.fails("demo", "--record", name)
+        assert f"--record {name}: is not a record of demo" in shell.fails("demo", "--record", name)
         assert (shell.folder / name).read_text() == content
 
 

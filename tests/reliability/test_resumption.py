@@ -132,7 +132,7 @@ def test_another_test_set_is_said(data: Path, tmp_path: Path, caplog: pytest.Log
         other = {**arrays, "test_images": arrays["test_images"] ^ 1}
     np.savez(moved, **other)
     go(data, folder.path)
-    assert "the test set is another than when this run began" in caplog.text
+    assert "the test set has changed since this run began" in caplog.text
 
 
 def test_a_checkpoint_of_another_version_is_refused_with_both_versions(

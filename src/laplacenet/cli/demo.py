@@ -69,7 +69,9 @@ def require_own_record(record: Path) -> None:
         except InputError:
             is_own = False
         if not is_own:
-            raise InputError(f"--record {record}: is no record of demo, and is not written over; choose another name")
+            raise InputError(
+                f"--record {record}: is not a record of demo, so it is not overwritten; choose another name"
+            )
 
 
 def run_to_end(experiment: "Experiment", path: Path, *, execution: "Execution", overwrite: bool) -> "Outcome":

@@ -173,7 +173,7 @@ def warn_of_other_test_set(task: Task, history: dict[str, Any]) -> None:
     data = history.get("data")
     was, now = data.get("test") if isinstance(data, dict) else None, origin(task)["data"].get("test")
     if was is not None and was != now:
-        log.warning("the test set is another than when this run began; its errors are not those of the same pictures")
+        log.warning("the test set has changed since this run began; earlier and later test errors cannot be compared")
 
 
 def read_experiment(folder: RunFolder) -> Experiment:

@@ -20,7 +20,7 @@ def as_tensor(values: Array, *, what: str) -> Tensor:
     try:
         return torch.as_tensor(values).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{what} are no array of numbers ({first_line(error)})") from error
+        raise InputError(f"{what} are not an array of numbers ({first_line(error)})") from error
 
 
 def as_floating(values: Array, *, what: str = "values") -> Tensor:

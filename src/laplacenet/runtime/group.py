@@ -4,7 +4,6 @@ A process is alone unless `start_group` finds `torchrun`'s variables. Alone, not
 """
 
 import contextlib
-import os
 import pickle
 import platform
 from collections.abc import Callable, Iterable, Iterator
@@ -181,7 +180,7 @@ def end_group() -> None:
 def may_report(error: Exception | None = None) -> bool:
     """Whether this process reports the error that it ends with: of all processes on its machine the first to ask.
 
-    Without `torchrun`, whose store outlives its processes, the first process reports; that one is lost, the second too.
+    Without `torchrun`, whose store outlives its processes, the first process reports, and the second if that is lost.
     """
     launch = read_launch()
     if not launch.has_store:
@@ -215,7 +214,7 @@ def side_by_side() -> Iterator[None]:
         _watch.is_connected.set()
     try:
         yield
-        if launch.is_first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        if launch.is_first and not launch.has_store:
             _watch.outlast_others()
     finally:
         _watch.leave()
