@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.flop_counter import FlopCounterMode
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.augment.sampling import draw_views, resolve_views
@@ -21,6 +22,8 @@ from laplacenet.experiments.benchmark import (
     GraphRow,
     Measurement,
     Missing,
+    Part,
+    PartsRow,
     PassRow,
     PropagationRow,
     Row,
@@ -41,6 +44,7 @@ from laplacenet.experiments.benchmark import (
     with_result,
     write_bench_record,
 )
+from laplacenet.experiments.benchmark.bare_step import BareStep
 from laplacenet.experiments.benchmark.clock import Stages, intervals_ms, peak_bytes, release_memory, rounds, time_work
 from laplacenet.experiments.benchmark.graph_scale import with_growth
 from laplacenet.experiments.benchmark.pillow_views import pillow_view
@@ -49,7 +53,7 @@ from laplacenet.experiments.benchmark.synthetic import CIFAR_STATISTICS, cluster
 from laplacenet.experiments.benchmark.views import our_views, pillow_views
 from laplacenet.experiments.paper.published import TABLE_9
 from laplacenet.graph import GraphConfig, nearest_neighbors, pseudo_label
-from laplacenet.reports.bench_table import epoch_line
+from laplacenet.reports.bench_table import epoch_line, parts_line
 from laplacenet.runtime import InputError, stream
 from laplacenet.training import Execution
 
@@ -77,6 +81,9 @@ TINY = BenchSettings(
     n_classes=10,
     n_labeled=40,
     k=10,
+    part_repeats=1,
+    part_product=64,
+    part_copy_bytes=2**16,
 )
 
 
@@ -152,9 +159,9 @@ def test_a_points_own_number_is_taken_out_of_what_faiss_found() -> None:
     assert search.without_itself(found, points).tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
-def test_a_gpu_is_not_compared_with_faiss_and_scale_is_measured_on_request() -> None:
+def test_a_gpu_is_not_compared_with_faiss_and_some_sections_are_measured_on_request() -> None:
     sections = {measurement.section for measurement in measurements(BenchSettings(), Execution(torch.device("cuda")))}
-    assert sections == set(SECTIONS) - {"search", "scale"}
+    assert sections == set(SECTIONS) - {"search", "parts", "scale"}
 
 
 def test_an_epoch_of_a_variant_is_training_itself_beside_the_papers_hours() -> None:
@@ -217,6 +224,30 @@ def test_streaming_says_that_it_needs_a_gpu(results: Results) -> None:
     (missing,) = rows_of("stream", results)
     assert isinstance(missing, Missing)
     assert "GPU" in missing.reason
+
+
+def test_the_parts_of_a_step_have_the_operations_that_torch_counts(results: Results) -> None:
+    (row,) = rows_of("parts", results)
+    assert isinstance(row, PartsRow)
+    bare = BareStep(TINY.cases[0], Execution(CPU), side=32)
+    with FlopCounterMode(display=False) as counter:
+        bare.network(bare.images).sum().backward()
+    counted = counter.get_flop_counts()["Global"]
+    of_convolutions = sum(flop for name, flop in counted.items() if "convolution" in str(name))
+    assert sum(part.flop for part in row.parts) == of_convolutions > 0
+
+
+def test_the_least_time_of_a_part_is_its_slower_resource(results: Results) -> None:
+    (row,) = rows_of("parts", results)
+    assert isinstance(row, PartsRow)
+    row = dataclasses.replace(row, product_flop_per_s=1e9, copy_bytes_per_s=1e8)
+    assert row.least_ms(Part("a", "forward", 3.0, flop=2_000_000, n_bytes=100_000)) == pytest.approx(2.0)
+    assert row.least_ms(Part("a", "forward", 3.0, flop=500_000, n_bytes=100_000)) == pytest.approx(1.0)
+    kinds = row.by_kind()
+    assert sum(ms for ms, _ in kinds.values()) == pytest.approx(row.sum_ms)
+    line = parts_line(row)
+    assert "normalization" in line.remarks
+    assert "most is lost in" in line.remarks
 
 
 def test_whatever_goes_wrong_with_one_measurement_is_said_in_its_place() -> None:

@@ -15,8 +15,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="SECTIONS",
-            help="Some of steps,views,labels,propagation,search,graph,stream,epochs,methods,loop,scale."
-            "  [default: all but scale]",
+            help="Some of steps,views,labels,propagation,search,graph,stream,epochs,methods,loop,parts,scale."
+            "  [default: all but parts and scale]",
         ),
     ] = None,
     sizes: Annotated[
@@ -33,7 +33,8 @@ def bench(
     """Measure how fast training, views, pseudo-labels and the graph are on this machine, each beside alternatives.
 
     Also: an epoch of each of the paper's variants (Table IX), every method's step beside its bare forward and backward
-    passes, and FixMatch beside a plain PyTorch loop. No data is needed. The record is written after every measurement,
+    passes, FixMatch beside a plain PyTorch loop, and (`parts`) the step's layers one by one, each beside the least time
+    that its arithmetic and its memory allow. No data is needed. The record is written after every measurement,
     so an interrupted benchmark keeps what it has. `laplacenet report` turns the records in results/bench into Markdown
     tables.
 
@@ -42,6 +43,7 @@ def bench(
       laplacenet bench --quick
       laplacenet bench --only graph --sizes 10000,100000
       laplacenet bench --only methods,loop
+      laplacenet bench --only parts
       laplacenet bench --only scale --sizes 10000000
     """
     from laplacenet.cli.measuring import chosen_settings, measure, show

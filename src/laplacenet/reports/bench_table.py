@@ -10,6 +10,7 @@ from laplacenet.experiments.benchmark import (
     LoopRow,
     MethodRow,
     Missing,
+    PartsRow,
     PassRow,
     PropagationRow,
     Row,
@@ -75,6 +76,8 @@ def row_line(row: Row, *, our_pass: PassRow | None, base: EpochRow | None) -> Ta
             return method_line(row)
         case LoopRow():
             return loop_line(row)
+        case PartsRow():
+            return parts_line(row)
 
 
 def step_line(row: StepRow) -> TableLine:
@@ -241,6 +244,24 @@ def loop_line(row: LoopRow) -> TableLine:
         beside=f"plain PyTorch loop {row.plain_per_s:.1f} steps/s",
         ratio=f"{row.ratio:.1f} × as fast",
         remarks=f"{row.n_workers} workers with torchvision's RandAugment; means of {row.n_plain_steps} of its steps",
+    )
+
+
+def parts_line(row: PartsRow) -> TableLine:
+    """The sum over all layers beside its least time; the remarks have the kinds of work and the three worst parts."""
+    least_ms = sum(map(row.least_ms, row.parts))
+    kinds = [
+        f"{kind} {milliseconds(ms)} (at least {milliseconds(least)})" for kind, (ms, least) in row.by_kind().items()
+    ]
+    lost = sorted(row.parts, key=lambda part: row.least_ms(part) - part.ms)[:3]
+    worst = [f"{p.layer} {p.kind} {milliseconds(p.ms)} (at least {milliseconds(row.least_ms(p))})" for p in lost]
+    rates = f"{row.product_flop_per_s / 1e12:.3g} TFLOP/s and {row.copy_bytes_per_s / 1e12:.2g} TB/s"
+    return TableLine(
+        what=f"the bare step in parts, {row.model}, {row.n_images} images",
+        ours=f"{milliseconds(row.sum_ms)} (whole step {milliseconds(row.whole_ms)})",
+        beside=f"at least {milliseconds(least_ms)} at {rates}",
+        ratio=f"{row.sum_ms / least_ms:.2f} of the least",
+        remarks=joined([", ".join(kinds), "most is lost in " + ", ".join(worst), f"medians of {row.n_repeats}"]),
     )
 
 

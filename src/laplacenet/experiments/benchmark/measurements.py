@@ -16,6 +16,7 @@ from laplacenet.experiments.benchmark.labels import (
     measure_our_pass_with_features,
 )
 from laplacenet.experiments.benchmark.methods import measure_loop, measure_method
+from laplacenet.experiments.benchmark.parts import measure_parts
 from laplacenet.experiments.benchmark.propagation import DATA, measure_propagation
 from laplacenet.experiments.benchmark.record import Missing
 from laplacenet.experiments.benchmark.rows import Row
@@ -81,6 +82,10 @@ def measurements(
             "loop",
             f"a plain loop: {settings.loop_case.method}",
             partial(measure_loop, settings.loop_case, settings, execution),
+        ),
+        *(
+            Measurement("parts", f"the step in parts: {case.name}", partial(measure_parts, case, settings, execution))
+            for case in settings.cases[:2]
         ),
         *(
             Measurement(

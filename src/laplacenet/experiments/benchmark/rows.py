@@ -231,6 +231,47 @@ class LoopRow:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One layer alone in one direction: its median time, operations, and the fewest bytes it must read and write."""
+
+    layer: str
+    kind: str
+    ms: float
+    flop: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class PartsRow:
+    """A network's bare step (`whole_ms`) taken apart; a part's least time follows from the two measured rates.
+
+    Parts are timed alone: between two replays their data may stay in the cache, where a whole step would have lost it.
+    """
+
+    model: str
+    n_images: int
+    whole_ms: float
+    product_flop_per_s: float
+    copy_bytes_per_s: float
+    parts: tuple[Part, ...]
+    n_repeats: int
+
+    @property
+    def sum_ms(self) -> float:
+        return sum(part.ms for part in self.parts)
+
+    def least_ms(self, part: Part) -> float:
+        """Of arithmetic and memory, what takes longer."""
+        return 1000 * max(part.flop / self.product_flop_per_s, part.n_bytes / self.copy_bytes_per_s)
+
+    def by_kind(self) -> dict[str, tuple[float, float]]:
+        """Milliseconds of all parts of a kind, and the least they could take."""
+        kinds = dict.fromkeys(part.kind for part in self.parts)
+        own = {kind: [part for part in self.parts if part.kind == kind] for kind in kinds}
+        return {kind: (sum(p.ms for p in some), sum(map(self.least_ms, some))) for kind, some in own.items()}
+
+
+@dataclass(frozen=True)
 class ScaleRow:
     """Our pass over millions of points; `stages` in seconds and `stage_peaks` in bytes, those of the search included.
 
@@ -270,6 +311,7 @@ Row = (
     | EpochRow
     | MethodRow
     | LoopRow
+    | PartsRow
     | ScaleRow
 )
 
@@ -284,7 +326,8 @@ SECTIONS: dict[str, type[Row]] = {
     "epochs": EpochRow,
     "methods": MethodRow,
     "loop": LoopRow,
+    "parts": PartsRow,
     "scale": ScaleRow,
 }
-ON_REQUEST = ("scale",)
-"""Sections that take many minutes on a CPU: measured only where they are named."""
+ON_REQUEST = ("parts", "scale")
+"""Sections that take many minutes on a CPU, or are for those who work on the step: measured where they are named."""

@@ -82,6 +82,9 @@ class BenchSettings:
     loop_steps: int = 100
     loop_rounds: int = 4
     loop_workers: int | None = None
+    part_repeats: int = 50
+    part_product: int = 8192
+    part_copy_bytes: int = 2**31
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.sections if name not in SECTIONS]
@@ -103,6 +106,7 @@ SMALL_METHODS: dict[str, Any] = {
     "loop_steps": 2,
     "loop_rounds": 1,
 }
+SMALL_PARTS: dict[str, Any] = {"part_repeats": 3, "part_product": 1024, "part_copy_bytes": 2**26}
 
 
 def full_settings(device: torch.device) -> BenchSettings:
@@ -123,6 +127,7 @@ def full_settings(device: torch.device) -> BenchSettings:
         epoch_model="small-cnn",
         epoch_images=2_000,
         **SMALL_METHODS,
+        **SMALL_PARTS,
     )
 
 
@@ -153,4 +158,5 @@ def quick_settings(device: torch.device) -> BenchSettings:
         n_labeled=1_000,
         budget_s=6.0,
         **SMALL_METHODS,
+        **SMALL_PARTS,
     )

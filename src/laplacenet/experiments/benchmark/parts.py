@@ -1,0 +1,161 @@
+"""Where a network's step goes: every layer alone, forward and backward, beside the least time that it could take.
+
+A layer's least time is that of its arithmetic at the rate of a large product, or of its memory at the rate of a large
+copy, whichever is longer. Both rates are measured in the same process.
+"""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from laplacenet.experiments.benchmark.bare_step import BareStep
+from laplacenet.experiments.benchmark.clock import captured, intervals_ms, release_memory
+from laplacenet.experiments.benchmark.rows import Part, PartsRow
+from laplacenet.experiments.benchmark.settings import BenchSettings, StepCase
+from laplacenet.experiments.benchmark.steps import SIDE
+from laplacenet.models.norm import NormActivation
+from laplacenet.runtime import mixed_precision
+from laplacenet.runtime.device import compute_dtype, convolution_trials
+from laplacenet.training import Execution
+
+FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, NORM = "forward", "input gradient", "weight gradient", "normalization"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What went through a layer in a step: its input, and whether the input's gradient is needed."""
+
+    name: str
+    layer: nn.Module
+    x: Tensor
+    y: Tensor
+    of_input: bool
+
+
+def measure_parts(case: StepCase, settings: BenchSettings, execution: Execution) -> PartsRow:
+    """The layers of a network one by one, its optimizer, and its whole bare step."""
+    device, n = execution.device, settings.part_repeats
+    with convolution_trials(device.type == "cuda"):
+        bare = BareStep(case, execution, side=SIDE)
+        whole_ms = statistics.median(intervals_ms(bare.round(n), device))
+        parts = [part for call in recorded_calls(bare) for part in parts_of(call, device, n)]
+        parts.append(optimizer_part(bare, n))
+    release_memory(device)
+    return PartsRow(
+        model=case.model,
+        n_images=len(bare.images),
+        whole_ms=whole_ms,
+        product_flop_per_s=product_rate(settings.part_product, device, n),
+        copy_bytes_per_s=copy_rate(settings.part_copy_bytes, device, n),
+        parts=tuple(parts),
+        n_repeats=n,
+    )
+
+
+def recorded_calls(bare: BareStep) -> list[Call]:
+    """What goes through each convolution and each normalization in one forward pass."""
+    calls: list[Call] = []
+
+    def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def record(layer: nn.Module, inputs: tuple[Tensor, ...], y: Tensor) -> None:
+            x = inputs[0]
+            calls.append(Call(name, layer, x.detach().to(compute_dtype(x.device)), y.detach(), x.requires_grad))
+
+        return record
+
+    hooks = [
+        layer.register_forward_hook(watch(name))
+        for name, layer in bare.network.named_modules()
+        if isinstance(layer, nn.Conv2d | nn.BatchNorm2d)
+    ]
+    with mixed_precision(bare.device):
+        bare.network(bare.images)
+    for hook in hooks:
+        hook.remove()
+    return calls
+
+
+def parts_of(call: Call, device: torch.device, n: int) -> list[Part]:
+    return convolution_parts(call, device, n) if isinstance(call.layer, nn.Conv2d) else [norm_part(call, device, n)]
+
+
+def convolution_parts(call: Call, device: torch.device, n: int) -> list[Part]:
+    """Forward, the gradient of the input where it is needed, that of the weights; 2·|y|·(inputs of a value) each."""
+    layer, x, y = call.layer, call.x, call.y
+    assert isinstance(layer, nn.Conv2d)
+    weight = layer.weight.detach().to(x.dtype, memory_format=torch.channels_last)
+    dy = torch.randn_like(y)
+    geometry = ([*layer.stride], [*map(int, layer.padding)], [*layer.dilation])
+
+    def backward(of_input: bool, of_weight: bool) -> Callable[[], object]:
+        return lambda: torch.ops.aten.convolution_backward(
+            dy, x, weight, None, *geometry, False, [0, 0], layer.groups, [of_input, of_weight, False]
+        )
+
+    works: dict[str, Callable[[], object]] = {FORWARD: lambda: torch.ops.aten.convolution(
+        x, weight, None, *geometry, False, [0, 0], layer.groups
+    )}  # fmt: skip
+    if call.of_input:
+        works[INPUT_GRADIENT] = backward(True, False)
+    works[WEIGHT_GRADIENT] = backward(False, True)
+    flop = 2 * y.numel() * weight[0].numel()
+    n_bytes = x.nbytes + y.nbytes + weight.nbytes
+    shape = f"{layer.kernel_size[0]}×{layer.kernel_size[1]}, {layer.in_channels} → {layer.out_channels}"
+    size = f"{y.shape[2]}×{y.shape[3]}"
+    return [
+        Part(f"{call.name} ({shape}, {size})", kind, alone_ms(work, device, n), flop, n_bytes)
+        for kind, work in works.items()
+    ]
+
+
+def norm_part(call: Call, device: torch.device, n: int) -> Part:
+    """Normalization with its activation and pooling, forward and backward.
+
+    At the least the input is read for its sums and to be normalized, in the backward pass twice more, and a gradient of
+    its size is written; the output is written once, and its gradient read twice.
+    """
+    layer, x, y = call.layer, call.x, call.y
+    leaf, dy = x.clone().requires_grad_(), torch.randn_like(y).to(x.dtype)
+
+    def work() -> object:
+        with mixed_precision(device):
+            z = layer(leaf)
+        return torch.autograd.grad(z, [leaf, *layer.parameters()], dy.to(z.dtype))
+
+    pooled = isinstance(layer, NormActivation) and layer.pool
+    name = f"{call.name} ({x.shape[1]}, {x.shape[2]}×{x.shape[3]}{', pooled' if pooled else ''})"
+    return Part(name, NORM, alone_ms(work, device, n), 0, 5 * x.nbytes + 3 * dy.nbytes)
+
+
+def optimizer_part(bare: BareStep, n: int) -> Part:
+    """SGD with momentum: weights and momentum are read and written, gradients read."""
+    n_bytes = 5 * sum(parameter.nbytes for parameter in bare.network.parameters())
+    for parameter in bare.network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    return Part("all weights", "optimizer", alone_ms(bare.optimizer.step, bare.device, n), 0, n_bytes)
+
+
+def product_rate(side: int, device: torch.device, n: int) -> float:
+    """Operations a second of a large square product of random numbers."""
+    a, b = (torch.randn(side, side, device=device).to(compute_dtype(device)) for _ in range(2))
+    return 2 * side**3 / (alone_ms(lambda: a @ b, device, n) / 1000)
+
+
+def copy_rate(n_bytes: int, device: torch.device, n: int) -> float:
+    """Bytes a second, those read and those written, of a large copy."""
+    source = torch.randint(256, (n_bytes,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * n_bytes / (alone_ms(lambda: target.copy_(source), device, n) / 1000)
+
+
+def alone_ms(work: Callable[[], object], device: torch.device, n: int) -> float:
+    """The median of `n` replays, one after the other."""
+
+    def take() -> None:
+        work()
+
+    replay = captured(take, device) if device.type == "cuda" else take
+    return statistics.median(intervals_ms((replay() for _ in range(n + 1)), device)[1:])
