@@ -13,20 +13,31 @@ from torch import Tensor
 from laplacenet.runtime.group import Share, current_group, current_share
 from laplacenet.runtime.kernels import launch
 
-TILE = 4096  # elements of a tile: enough loads in flight to cover the memory's latency
-PROGRAMS = 132 * 4  # programs that share the rows; more would only lengthen the sum of their partial sums
-BLOCK = 2048  # elements of an element-wise program
+SUM_TILE = 4096  # elements of a tile that is summed: enough loads in flight to cover the memory's latency
+SUM_STAGES = 3  # tiles on their way at once
+SUM_WARPS = 4
+PROGRAMS = 132 * 4  # programs that share the rows of a sum; more would only lengthen the sum of their partial sums
+MAP_TILE = 8192  # elements of a tile that is mapped to as many others
+MAP_WARPS = 8
+POOL_TILE = 2048  # pooled elements of a tile, each with its four pixels
+POOL_WARPS = 8
 
 
 @triton.jit
-def _sums_kernel(x_ptr, partial_ptr, M, C, P, BR: tl.constexpr, BC: tl.constexpr):
+def _last_first(BR: tl.constexpr):
+    """The rows of this program's tile. Tiles come last to first: what was summed last may still be in the cache."""
+    return (tl.num_programs(0) - 1 - tl.program_id(0)) * BR + tl.arange(0, BR)
+
+
+@triton.jit
+def _sums_kernel(x_ptr, partial_ptr, M, C, P, BR: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr):
     """Σx and Σx² of each channel over this program's rows."""
     p = tl.program_id(0)
     channels = tl.program_id(1) * BC + tl.arange(0, BC)
     rows = tl.arange(0, BR)
     total = tl.zeros((BR, BC), dtype=tl.float32)
     squares = tl.zeros((BR, BC), dtype=tl.float32)
-    for start in range(p * BR, M, P * BR):
+    for start in tl.range(p * BR, M, P * BR, num_stages=STAGES):
         r = start + rows
         mask = (r < M)[:, None]
         x = tl.load(x_ptr + r[:, None].to(tl.int64) * C + channels[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -62,25 +73,25 @@ def _statistics_kernel(
 
 @triton.jit
 def _apply_kernel(
-    x_ptr, y_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, n_elements, C: tl.constexpr, slope: tl.constexpr,
-    BLOCK: tl.constexpr,
+    x_ptr, y_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, M, C: tl.constexpr, slope: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """y = leaky((x − mean)·rstd·weight + bias)."""
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < n_elements
-    c = (i % C).to(tl.int32)
-    scale = tl.load(rstd_ptr + c) * tl.load(weight_ptr + c)
-    shift = tl.load(bias_ptr + c) - tl.load(mean_ptr + c) * scale
-    x = tl.load(x_ptr + i, mask=mask).to(tl.float32)
-    z = x * scale + shift
+    r = _last_first(BR)
+    channels = tl.arange(0, C)
+    offsets = r[:, None].to(tl.int64) * C + channels[None, :]
+    mask = (r < M)[:, None]
+    scale = tl.load(rstd_ptr + channels) * tl.load(weight_ptr + channels)
+    shift = tl.load(bias_ptr + channels) - tl.load(mean_ptr + channels) * scale
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+    z = x * scale[None, :] + shift[None, :]
     y = tl.where(z > 0, z, z * slope)
-    tl.store(y_ptr + i, y.to(y_ptr.dtype.element_ty), mask=mask)
+    tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def _gradient_sums_kernel(
     dy_ptr, x_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, partial_ptr, M, C, P, slope: tl.constexpr,
-    BR: tl.constexpr, BC: tl.constexpr,
+    BR: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Σdz and Σdz·x̂ of each channel over this program's rows, dz the gradient before the activation."""
     p = tl.program_id(0)
@@ -92,7 +103,7 @@ def _gradient_sums_kernel(
     bias = tl.load(bias_ptr + channels)[None, :]
     total = tl.zeros((BR, BC), dtype=tl.float32)
     products = tl.zeros((BR, BC), dtype=tl.float32)
-    for start in range(p * BR, M, P * BR):
+    for start in tl.range(p * BR, M, P * BR, num_stages=STAGES):
         r = start + rows
         mask = (r < M)[:, None]
         offsets = r[:, None].to(tl.int64) * C + channels[None, :]
@@ -118,51 +129,55 @@ def _column_sums_kernel(partial_ptr, sums_ptr, C2, P, BP: tl.constexpr, BC: tl.c
 
 @triton.jit
 def _gradient_kernel(
-    dy_ptr, x_ptr, dx_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, sums_ptr, M, n_elements, C: tl.constexpr,
-    slope: tl.constexpr, BLOCK: tl.constexpr,
+    dy_ptr, x_ptr, dx_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, sums_ptr, M, n_rows, C: tl.constexpr,
+    slope: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """dx = weight·rstd·(dz − mean(dz) − x̂·mean(dz·x̂))."""
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < n_elements
-    c = (i % C).to(tl.int32)
-    rstd = tl.load(rstd_ptr + c)
-    weight = tl.load(weight_ptr + c)
-    x_hat = (tl.load(x_ptr + i, mask=mask).to(tl.float32) - tl.load(mean_ptr + c)) * rstd
-    dy = tl.load(dy_ptr + i, mask=mask).to(tl.float32)
-    dz = tl.where(x_hat * weight + tl.load(bias_ptr + c) > 0, dy, dy * slope)
-    dx = weight * rstd * (dz - (tl.load(sums_ptr + c) + x_hat * tl.load(sums_ptr + C + c)) / M)
-    tl.store(dx_ptr + i, dx.to(dx_ptr.dtype.element_ty), mask=mask)
+    r = _last_first(BR)
+    channels = tl.arange(0, C)
+    offsets = r[:, None].to(tl.int64) * C + channels[None, :]
+    mask = (r < n_rows)[:, None]
+    mean = tl.load(mean_ptr + channels)[None, :]
+    rstd = tl.load(rstd_ptr + channels)[None, :]
+    weight = tl.load(weight_ptr + channels)[None, :]
+    bias = tl.load(bias_ptr + channels)[None, :]
+    mean_dz = tl.load(sums_ptr + channels)[None, :] / M
+    mean_product = tl.load(sums_ptr + C + channels)[None, :] / M
+    x_hat = (tl.load(x_ptr + offsets, mask=mask).to(tl.float32) - mean) * rstd
+    dy = tl.load(dy_ptr + offsets, mask=mask).to(tl.float32)
+    dz = tl.where(x_hat * weight + bias > 0, dy, dy * slope)
+    dx = weight * rstd * (dz - mean_dz - x_hat * mean_product)
+    tl.store(dx_ptr + offsets, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _corner(i, H, W, C: tl.constexpr):
-    """Where the first of the four pixels under output element i of a 2×2 pooling lies in the full map."""
-    c = i % C
-    q = i // C
-    w = q % (W // 2)
-    h = (q // (W // 2)) % (H // 2)
-    n = q // ((W // 2) * (H // 2))
-    return ((n * H + 2 * h) * W + 2 * w) * C + c
+def _corner(r, H, W):
+    """The number of the first of the four pixels under pooled pixel r of a 2×2 pooling."""
+    w = r % (W // 2)
+    h = (r // (W // 2)) % (H // 2)
+    n = r // ((W // 2) * (H // 2))
+    return (n * H + 2 * h) * W + 2 * w
 
 
 @triton.jit
 def _apply_pool_kernel(
-    x_ptr, y_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, n_outputs, H, W, C: tl.constexpr, slope: tl.constexpr,
-    BLOCK: tl.constexpr,
+    x_ptr, y_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, n_pooled, H, W, C: tl.constexpr, slope: tl.constexpr,
+    BR: tl.constexpr,
 ):  # fmt: skip
     """y = leaky(max over 2×2 of the normalized x); the activation is monotone, so it may follow the maximum."""
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < n_outputs
-    c = (i % C).to(tl.int32)
-    scale = tl.load(rstd_ptr + c) * tl.load(weight_ptr + c)
-    shift = tl.load(bias_ptr + c) - tl.load(mean_ptr + c) * scale
-    corner = x_ptr + _corner(i, H, W, C)
+    r = _last_first(BR)
+    channels = tl.arange(0, C)
+    mask = (r < n_pooled)[:, None]
+    scale = (tl.load(rstd_ptr + channels) * tl.load(weight_ptr + channels))[None, :]
+    shift = tl.load(bias_ptr + channels)[None, :] - tl.load(mean_ptr + channels)[None, :] * scale
+    corner = x_ptr + _corner(r, H, W)[:, None].to(tl.int64) * C + channels[None, :]
     z00 = tl.load(corner, mask=mask).to(tl.float32) * scale + shift
     z01 = tl.load(corner + C, mask=mask).to(tl.float32) * scale + shift
     z10 = tl.load(corner + W * C, mask=mask).to(tl.float32) * scale + shift
     z11 = tl.load(corner + W * C + C, mask=mask).to(tl.float32) * scale + shift
     z = tl.maximum(tl.maximum(z00, z01), tl.maximum(z10, z11))
-    tl.store(y_ptr + i, tl.where(z > 0, z, z * slope).to(y_ptr.dtype.element_ty), mask=mask)
+    y = tl.where(z > 0, z, z * slope)
+    tl.store(y_ptr + r[:, None].to(tl.int64) * C + channels[None, :], y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -176,7 +191,7 @@ def _winner(z00, z01, z10, z11):
 @triton.jit
 def _pool_gradient_sums_kernel(
     dy_ptr, x_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, partial_ptr, M, P, H, W, C: tl.constexpr,
-    slope: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr,
+    slope: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Σdz and Σdz·x̂ of each channel over this program's pooled pixels; only a pixel's winner has a gradient."""
     p = tl.program_id(0)
@@ -188,11 +203,11 @@ def _pool_gradient_sums_kernel(
     bias = tl.load(bias_ptr + channels)[None, :]
     total = tl.zeros((BR, BC), dtype=tl.float32)
     products = tl.zeros((BR, BC), dtype=tl.float32)
-    for start in range(p * BR, M, P * BR):
+    for start in tl.range(p * BR, M, P * BR, num_stages=STAGES):
         r = start + rows
         mask = (r < M)[:, None]
         i = r[:, None].to(tl.int64) * C + channels[None, :]
-        corner = x_ptr + _corner(i, H, W, C)
+        corner = x_ptr + _corner(r, H, W)[:, None].to(tl.int64) * C + channels[None, :]
         x00 = (tl.load(corner, mask=mask, other=0.0).to(tl.float32) - mean) * rstd
         x01 = (tl.load(corner + C, mask=mask, other=0.0).to(tl.float32) - mean) * rstd
         x10 = (tl.load(corner + W * C, mask=mask, other=0.0).to(tl.float32) - mean) * rstd
@@ -209,27 +224,27 @@ def _pool_gradient_sums_kernel(
 
 @triton.jit
 def _pool_gradient_kernel(
-    dy_ptr, x_ptr, dx_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, sums_ptr, M, n_outputs, H, W, C: tl.constexpr,
-    slope: tl.constexpr, BLOCK: tl.constexpr,
+    dy_ptr, x_ptr, dx_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, sums_ptr, M, n_pooled, H, W, C: tl.constexpr,
+    slope: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """dx of the four pixels under each pooled one."""
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < n_outputs
-    c = (i % C).to(tl.int32)
-    mean = tl.load(mean_ptr + c)
-    rstd = tl.load(rstd_ptr + c)
-    weight = tl.load(weight_ptr + c)
-    bias = tl.load(bias_ptr + c)
-    mean_dz = tl.load(sums_ptr + c) / M
-    mean_product = tl.load(sums_ptr + C + c) / M
-    offset = _corner(i, H, W, C)
+    r = _last_first(BR)
+    channels = tl.arange(0, C)
+    mask = (r < n_pooled)[:, None]
+    mean = tl.load(mean_ptr + channels)[None, :]
+    rstd = tl.load(rstd_ptr + channels)[None, :]
+    weight = tl.load(weight_ptr + channels)[None, :]
+    bias = tl.load(bias_ptr + channels)[None, :]
+    mean_dz = tl.load(sums_ptr + channels)[None, :] / M
+    mean_product = tl.load(sums_ptr + C + channels)[None, :] / M
+    offset = _corner(r, H, W)[:, None].to(tl.int64) * C + channels[None, :]
     x00 = (tl.load(x_ptr + offset, mask=mask).to(tl.float32) - mean) * rstd
     x01 = (tl.load(x_ptr + offset + C, mask=mask).to(tl.float32) - mean) * rstd
     x10 = (tl.load(x_ptr + offset + W * C, mask=mask).to(tl.float32) - mean) * rstd
     x11 = (tl.load(x_ptr + offset + W * C + C, mask=mask).to(tl.float32) - mean) * rstd
     best = _winner(x00 * weight, x01 * weight, x10 * weight, x11 * weight)
     x_hat = tl.where(best == 0, x00, tl.where(best == 1, x01, tl.where(best == 2, x10, x11)))
-    dy = tl.load(dy_ptr + i, mask=mask).to(tl.float32)
+    dy = tl.load(dy_ptr + r[:, None].to(tl.int64) * C + channels[None, :], mask=mask).to(tl.float32)
     dz = tl.where(x_hat * weight + bias > 0, dy, dy * slope)
     scale = weight * rstd
     kind = dx_ptr.dtype.element_ty
@@ -243,8 +258,13 @@ def _pool_gradient_kernel(
     tl.store(dx_ptr + offset + W * C + C, dx11.to(kind), mask=mask)
 
 
+def _rows_of_tile(C: int, tile: int) -> int:
+    """All channels of so many rows are a tile."""
+    return max(1, tile // C)
+
+
 def _tiles(n_rows: int, C: int, tile: int) -> tuple[int, int, int]:
-    """Rows and channels of a tile, and how many programs share the rows."""
+    """Rows and channels of a tile that is summed, and how many programs share the rows."""
     BC = min(C, 64)
     BR = tile // BC
     return BR, BC, max(1, min(triton.cdiv(n_rows, BR), PROGRAMS // (C // BC)))
@@ -254,10 +274,10 @@ def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, mome
     """(2, C): the batch's mean and 1/σ; the running statistics are moved."""
     C = x.shape[1]
     M = x.numel() // C
-    BR, BC, P = _tiles(M, C, TILE)
+    BR, BC, P = _tiles(M, C, SUM_TILE)
     partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
     statistics = torch.empty((2, C), device=x.device, dtype=torch.float32)
-    launch(_sums_kernel, (P, C // BC))(x, partial, M, C, P, BR, BC)
+    launch(_sums_kernel, (P, C // BC))(x, partial, M, C, P, BR, BC, SUM_STAGES, num_warps=SUM_WARPS)
     share = current_share()
     if share is not None:
         partial, M, P = _sums_of_all(partial), share.of_all(M), 1
@@ -282,9 +302,11 @@ def _in_all(sums: Tensor, M: int, share: Share | None) -> tuple[Tensor, int]:
 
 def activate(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor, *, slope: float) -> Tensor:
     """leaky((x − mean)·rstd·weight + bias), for channels-last x and statistics (mean, rstd)."""
-    y = torch.empty_like(x)
-    grid = (triton.cdiv(x.numel(), BLOCK),)
-    launch(_apply_kernel, grid)(x, y, statistics[0], statistics[1], weight, bias, x.numel(), x.shape[1], slope, BLOCK)
+    C, y = x.shape[1], torch.empty_like(x)
+    M, BR = x.numel() // C, _rows_of_tile(C, MAP_TILE)
+    launch(_apply_kernel, (triton.cdiv(M, BR),))(
+        x, y, statistics[0], statistics[1], weight, bias, M, C, slope, BR, num_warps=MAP_WARPS
+    )
     return y
 
 
@@ -292,8 +314,9 @@ def activate_and_pool(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tenso
     """`activate`, then a 2×2 max-pooling, for even height and width."""
     n, C, H, W = x.shape
     y = torch.empty((n, C, H // 2, W // 2), device=x.device, dtype=x.dtype, memory_format=torch.channels_last)
-    launch(_apply_pool_kernel, (triton.cdiv(y.numel(), BLOCK // 2),))(
-        x, y, statistics[0], statistics[1], weight, bias, y.numel(), H, W, C, slope, BLOCK // 2
+    n_pooled, BR = y.numel() // C, _rows_of_tile(C, POOL_TILE)
+    launch(_apply_pool_kernel, (triton.cdiv(n_pooled, BR),))(
+        x, y, statistics[0], statistics[1], weight, bias, n_pooled, H, W, C, slope, BR, num_warps=POOL_WARPS
     )
     return y
 
@@ -315,17 +338,18 @@ class NormLeakyReLU(torch.autograd.Function):
         x, (mean, rstd), weight, bias = ctx.saved_tensors
         dy = dy.contiguous(memory_format=torch.channels_last)
         C, M = x.shape[1], x.numel() // x.shape[1]
-        BR, BC, P = _tiles(M, C, TILE)
+        BR, BC, P = _tiles(M, C, SUM_TILE)
         partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
         sums = torch.empty((2, C), device=x.device, dtype=torch.float32)
         dx = torch.empty_like(x)
         launch(_gradient_sums_kernel, (P, C // BC))(
-            dy, x, mean, rstd, weight, bias, partial, M, C, P, ctx.slope, BR, BC
+            dy, x, mean, rstd, weight, bias, partial, M, C, P, ctx.slope, BR, BC, SUM_STAGES, num_warps=SUM_WARPS
         )
         launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
         total, n = _in_all(sums, M, ctx.share)
-        launch(_gradient_kernel, (triton.cdiv(x.numel(), BLOCK),))(
-            dy, x, dx, mean, rstd, weight, bias, total, n, x.numel(), C, ctx.slope, BLOCK
+        BR = _rows_of_tile(C, MAP_TILE)
+        launch(_gradient_kernel, (triton.cdiv(M, BR),))(
+            dy, x, dx, mean, rstd, weight, bias, total, n, M, C, ctx.slope, BR, num_warps=MAP_WARPS
         )
         return dx, sums[1], sums[0], None, None, None, None, None
 
@@ -348,16 +372,33 @@ class NormLeakyReLUPool(torch.autograd.Function):
         dy = dy.contiguous(memory_format=torch.channels_last)
         _, C, H, W = x.shape
         n_pooled = dy.numel() // C
-        BR, BC, P = _tiles(n_pooled, C, TILE // 4)
+        BR, BC, P = _tiles(n_pooled, C, SUM_TILE // 4)
         partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
         sums = torch.empty((2, C), device=x.device, dtype=torch.float32)
         dx = torch.empty_like(x)
         launch(_pool_gradient_sums_kernel, (P, C // BC))(
-            dy, x, mean, rstd, weight, bias, partial, n_pooled, P, H, W, C, ctx.slope, BR, BC
+            dy,
+            x,
+            mean,
+            rstd,
+            weight,
+            bias,
+            partial,
+            n_pooled,
+            P,
+            H,
+            W,
+            C,
+            ctx.slope,
+            BR,
+            BC,
+            SUM_STAGES,
+            num_warps=SUM_WARPS,
         )
         launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
         total, n = _in_all(sums, 4 * n_pooled, ctx.share)
-        launch(_pool_gradient_kernel, (triton.cdiv(dy.numel(), BLOCK // 2),))(
-            dy, x, dx, mean, rstd, weight, bias, total, n, dy.numel(), H, W, C, ctx.slope, BLOCK // 2
+        BR = _rows_of_tile(C, POOL_TILE)
+        launch(_pool_gradient_kernel, (triton.cdiv(n_pooled, BR),))(
+            dy, x, dx, mean, rstd, weight, bias, total, n, n_pooled, H, W, C, ctx.slope, BR, num_warps=POOL_WARPS
         )
         return dx, sums[1], sums[0], None, None, None, None, None

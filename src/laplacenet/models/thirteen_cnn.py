@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from laplacenet.models.convolution import Conv2d
 from laplacenet.models.network import GlobalAverage, Network, UnitLength
 from laplacenet.models.norm import NormActivation
 
@@ -19,6 +20,6 @@ def thirteen_cnn(*, n_classes: int, in_channels: int) -> Network:
 
 def _layer(n_in: int, n_out: int, *, kernel: int = 3, padding: int = 1, pool: bool = False) -> list[nn.Module]:
     return [
-        nn.Conv2d(n_in, n_out, kernel, padding=padding, bias=False),
+        Conv2d(n_in, n_out, kernel, padding=padding, bias=False),
         NormActivation(n_out, slope=0.1, pool=pool),
     ]

@@ -62,7 +62,9 @@ def recorded_calls(bare: BareStep) -> list[Call]:
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
         def record(layer: nn.Module, inputs: tuple[Tensor, ...], y: Tensor) -> None:
             x = inputs[0]
-            calls.append(Call(name, layer, x.detach().to(compute_dtype(x.device)), y.detach(), x.requires_grad))
+            calls.append(
+                Call(name, layer, x.detach().to(compute_dtype(x.device)), y.detach(), of_input=x.requires_grad)
+            )
 
         return record
 
@@ -83,32 +85,33 @@ def parts_of(call: Call, device: torch.device, n: int) -> list[Part]:
 
 
 def convolution_parts(call: Call, device: torch.device, n: int) -> list[Part]:
-    """Forward, the gradient of the input where it is needed, that of the weights; 2·|y|·(inputs of a value) each."""
+    """Forward, the gradient of the input where it is needed, that of the weights; 2·|y|·(inputs of a value) each.
+
+    A gradient's time is that of a forward pass with this gradient, less that of a forward pass.
+    """
     layer, x, y = call.layer, call.x, call.y
     assert isinstance(layer, nn.Conv2d)
-    weight = layer.weight.detach().to(x.dtype, memory_format=torch.channels_last)
     dy = torch.randn_like(y)
-    geometry = ([*layer.stride], [*map(int, layer.padding)], [*layer.dilation])
 
-    def backward(of_input: bool, of_weight: bool) -> Callable[[], object]:
-        return lambda: torch.ops.aten.convolution_backward(
-            dy, x, weight, None, *geometry, False, [0, 0], layer.groups, [of_input, of_weight, False]
-        )
+    def forward(x: Tensor) -> Tensor:
+        with mixed_precision(device):
+            z: Tensor = layer(x)
+        return z
 
-    works: dict[str, Callable[[], object]] = {FORWARD: lambda: torch.ops.aten.convolution(
-        x, weight, None, *geometry, False, [0, 0], layer.groups
-    )}  # fmt: skip
+    def gradient_ms(x: Tensor, of: Tensor) -> float:
+        return alone_ms(lambda: torch.autograd.grad(forward(x), of, dy), device, n) - times[FORWARD]
+
+    with torch.no_grad():
+        times = {FORWARD: alone_ms(lambda: forward(x), device, n)}
     if call.of_input:
-        works[INPUT_GRADIENT] = backward(True, False)
-    works[WEIGHT_GRADIENT] = backward(False, True)
-    flop = 2 * y.numel() * weight[0].numel()
-    n_bytes = x.nbytes + y.nbytes + weight.nbytes
+        leaf = x.clone().requires_grad_()
+        times[INPUT_GRADIENT] = gradient_ms(leaf, leaf)
+    times[WEIGHT_GRADIENT] = gradient_ms(x, layer.weight)
+    flop = 2 * y.numel() * layer.weight[0].numel()
+    n_bytes = x.nbytes + y.nbytes + layer.weight.numel() * x.element_size()
     shape = f"{layer.kernel_size[0]}×{layer.kernel_size[1]}, {layer.in_channels} → {layer.out_channels}"
-    size = f"{y.shape[2]}×{y.shape[3]}"
-    return [
-        Part(f"{call.name} ({shape}, {size})", kind, alone_ms(work, device, n), flop, n_bytes)
-        for kind, work in works.items()
-    ]
+    name = f"{call.name} ({shape}, {y.shape[2]}×{y.shape[3]})"
+    return [Part(name, kind, ms, flop, n_bytes) for kind, ms in times.items()]
 
 
 def norm_part(call: Call, device: torch.device, n: int) -> Part:
@@ -146,9 +149,9 @@ def product_rate(side: int, device: torch.device, n: int) -> float:
 
 def copy_rate(n_bytes: int, device: torch.device, n: int) -> float:
     """Bytes a second, those read and those written, of a large copy."""
-    source = torch.randint(256, (n_bytes,), dtype=torch.uint8, device=device)
+    source = torch.randn(n_bytes // 4, device=device)
     target = torch.empty_like(source)
-    return 2 * n_bytes / (alone_ms(lambda: target.copy_(source), device, n) / 1000)
+    return 2 * source.nbytes / (alone_ms(lambda: target.copy_(source), device, n) / 1000)
 
 
 def alone_ms(work: Callable[[], object], device: torch.device, n: int) -> float:
