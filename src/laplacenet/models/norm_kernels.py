@@ -18,7 +18,7 @@ SUM_STAGES = 3  # tiles on their way at once
 SUM_WARPS = 4
 PROGRAMS = 132 * 4  # programs that share the rows of a sum; more would only lengthen the sum of their partial sums
 MAP_TILE = 8192  # elements of a tile that is mapped to as many others
-MAP_WARPS = 8
+MAP_WARPS = 4
 POOL_TILE = 2048  # pooled elements of a tile, each with its four pixels
 POOL_WARPS = 8
 
