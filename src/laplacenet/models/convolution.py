@@ -1,4 +1,4 @@
-"""Convolutions as one matrix product, where on a GPU that is faster than cuDNN: 1×1, and 3×3 of an image's channels."""
+"""The first convolution of a network, as one matrix product where on a GPU that is faster than cuDNN's."""
 
 import torch
 from jaxtyping import Float
@@ -10,28 +10,23 @@ from laplacenet.models.norm import HAS_TRITON
 IMAGE_CHANNELS = 3
 
 
-class Conv2d(nn.Conv2d):
-    """torch's; but in bf16 on a GPU a product where there is one.
+class ImageConv2d(nn.Conv2d):
+    """A 3×3 convolution of images, padded by one; in bf16 on a GPU as a product of patches and weights.
 
-    A 1×1 convolution multiplies pixels, as they lie in memory, by its weights. For the few channels of an image cuDNN
-    has no kernel that keeps tensor cores busy: there the patches of 3×3 pixels are gathered and multiplied. On an H200
-    the 13-CNN's first layer takes 0.09 ms so instead of 0.18, forward and backward (docs/notebook.md).
+    cuDNN has no kernel that keeps tensor cores busy with three channels. Gathering the patches of 3×3 pixels and
+    multiplying them saves the 13-CNN 0.09 of 3.3 ms a step on an H200 (docs/notebook.md). Gradients of the images are
+    left to torch, and so is what torch compiles.
     """
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c2 h2 w2"]:
-        if x.is_cuda and torch.is_autocast_enabled("cuda") and self.groups == 1 and self.bias is None:
-            geometry = (self.kernel_size, self.stride, self.padding, self.dilation)
-            if geometry == ((1, 1), (1, 1), (0, 0), (1, 1)):
-                return self._product_of_pixels(x)
-            is_plain = geometry == ((3, 3), (1, 1), (1, 1), (1, 1)) and self.padding_mode == "zeros"
-            if HAS_TRITON and is_plain and self.in_channels <= IMAGE_CHANNELS and not x.requires_grad:
-                return self._product_of_patches(x)
-        return super().forward(x)
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__(n_in, n_out, 3, padding=1, bias=False)
 
-    def _product_of_pixels(self, x: Tensor) -> Tensor:
-        return functional.linear(x.permute(0, 2, 3, 1), self.weight.flatten(1)).permute(0, 3, 1, 2)
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c2 h w"]:
+        is_in_bf16 = x.is_cuda and torch.is_autocast_enabled("cuda")
+        is_left_to_torch = x.requires_grad or self.in_channels > IMAGE_CHANNELS or torch.compiler.is_compiling()
+        return self._product(x) if is_in_bf16 and HAS_TRITON and not is_left_to_torch else super().forward(x)
 
-    def _product_of_patches(self, x: Tensor) -> Tensor:
+    def _product(self, x: Tensor) -> Tensor:
         from laplacenet.models.convolution_kernel import COLUMNS, gather_patches  # noqa: PLC0415 - needs Triton
 
         n, _, h, w = x.shape

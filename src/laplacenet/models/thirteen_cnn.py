@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from laplacenet.models.convolution import Conv2d
+from laplacenet.models.convolution import ImageConv2d
 from laplacenet.models.network import GlobalAverage, Network, UnitLength
 from laplacenet.models.norm import NormActivation
 
@@ -10,7 +10,7 @@ from laplacenet.models.norm import NormActivation
 def thirteen_cnn(*, n_classes: int, in_channels: int) -> Network:
     """Three stages of three convolutions: 128 and 256 wide (3×3), then 512 (3×3, unpadded), 256 and 128 (1×1)."""
     body = nn.Sequential(
-        *_layer(in_channels, 128), *_layer(128, 128), *_layer(128, 128, pool=True),
+        ImageConv2d(in_channels, 128), NormActivation(128, slope=0.1), *_layer(128, 128), *_layer(128, 128, pool=True),
         *_layer(128, 256), *_layer(256, 256), *_layer(256, 256, pool=True),
         *_layer(256, 512, padding=0), *_layer(512, 256, kernel=1, padding=0), *_layer(256, 128, kernel=1, padding=0),
         GlobalAverage(), UnitLength(),
@@ -20,6 +20,6 @@ def thirteen_cnn(*, n_classes: int, in_channels: int) -> Network:
 
 def _layer(n_in: int, n_out: int, *, kernel: int = 3, padding: int = 1, pool: bool = False) -> list[nn.Module]:
     return [
-        Conv2d(n_in, n_out, kernel, padding=padding, bias=False),
+        nn.Conv2d(n_in, n_out, kernel, padding=padding, bias=False),
         NormActivation(n_out, slope=0.1, pool=pool),
     ]

@@ -5,7 +5,7 @@ import itertools
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from laplacenet.models.convolution import Conv2d
+from laplacenet.models.convolution import ImageConv2d
 from laplacenet.models.network import GlobalAverage, Network
 from laplacenet.models.norm import NormActivation
 
@@ -21,7 +21,7 @@ class PreactivationBlock(nn.Module):
             NormActivation(n_out),
             nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
         )
-        self.shortcut = None if n_in == n_out else Conv2d(n_in, n_out, 1, stride=stride, bias=False)
+        self.shortcut = None if n_in == n_out else nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c2 h2 w2"]:
         activated = self.activate(x)
@@ -33,7 +33,7 @@ class PreactivationBlock(nn.Module):
 def wide_resnet(*, depth: int, width: int, n_classes: int, in_channels: int) -> Network:
     n_blocks = (depth - 4) // 6
     widths = [16, 16 * width, 32 * width, 64 * width]
-    layers: list[nn.Module] = [Conv2d(in_channels, widths[0], 3, padding=1, bias=False)]
+    layers: list[nn.Module] = [ImageConv2d(in_channels, widths[0])]
     for stage, (n_in, n_out) in enumerate(itertools.pairwise(widths)):
         layers.append(PreactivationBlock(n_in, n_out, stride=1 if stage == 0 else 2))
         layers += [PreactivationBlock(n_out, n_out, stride=1) for _ in range(n_blocks - 1)]
