@@ -10,7 +10,7 @@ from torch import Tensor
 from laplacenet.models import build_model
 from laplacenet.models.norm import NormActivation
 from laplacenet.runtime import current_group, end_group, start_group
-from laplacenet.runtime.group import Share, sharing
+from laplacenet.runtime.sharing import Share, sharing
 from laplacenet.training import Execution, Run
 from laplacenet.training.loop import prepare
 from laplacenet.training.step import Stepper

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from laplacenet.models.norm import NormByAll, shared_batch_norm
-from laplacenet.runtime.group import Share
+from laplacenet.runtime.sharing import Share
 
 
 @pytest.mark.parametrize(("kind", "shape"), [(nn.BatchNorm2d, (6, 3, 4, 4)), (nn.BatchNorm1d, (9, 3))])

@@ -19,10 +19,8 @@ from references_runs import write_bars
 from torch import Tensor
 
 from laplacenet.experiments import read_outcome
-from laplacenet.runtime import Group, InputError, RunFolder, read_launch
+from laplacenet.runtime import Group, RunFolder, read_launch
 from laplacenet.runtime.launch import VARIABLES
-from laplacenet.training import METHODS, TrainConfig, config_class, method_class
-from laplacenet.training.method import require_shared
 
 DEADLINE_S = 300  # of a whole test, on however loaded a machine
 TRAIN = (
@@ -152,17 +150,6 @@ def test_processes_are_several_only_where_torchrun_says_so(monkeypatch: pytest.M
     for name, value in zip(VARIABLES, ("3", "8", "1", "127.0.0.1", "1"), strict=True):
         monkeypatch.setenv(name, value)
     assert (read_launch().rank, read_launch().size, read_launch().local_rank) == (3, 8, 1)
-
-
-def test_methods_that_need_a_whole_batch_refuse_several_processes() -> None:
-    accepted = [name for name in METHODS if vars(method_class(name)).get("several_processes")]
-    assert sorted(accepted) == ["laplacenet", "network-labels", "supervised"]
-    run = shared.small_run()
-    assert require_shared(run.method) is run.method
-    for name in ("fixmatch", "pl-mixup"):
-        method = method_class(name)(shared.problem(), TrainConfig(), config_class(name)())
-        with pytest.raises(InputError, match=f"{name} trains in one process only"):
-            require_shared(method)
 
 
 def finished(processes: list["subprocess.Popen[str]"]) -> list[tuple[int, str, str]]:

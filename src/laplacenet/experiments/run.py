@@ -38,7 +38,6 @@ from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.runtime.timeline import mark
 from laplacenet.training import Epoch, Execution, Position, Run, Session, Times
 from laplacenet.training.checkpoint import checkpoint_identity, refuse_other
-from laplacenet.training.method import require_shared
 from laplacenet.training.supply import resident
 
 log = logging.getLogger(__name__)
@@ -231,7 +230,6 @@ class TaskRun:
     ) -> "TaskRun":
         known = identity(task)
         if current_group().reduces:
-            require_shared(task.method)
             require_same_in_all(known)
         run = Run.of(task.method, task.network(), task.inputs, execution)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from laplacenet.models.network import Network
 from laplacenet.runtime import Group, compute_dtype, mixed_precision
+from laplacenet.runtime.device import at_least_float32
 
 CHUNK = {"cuda": 2_000, "cpu": 250}
 """Inputs of up to 32×32 pixels a forward pass, enough to fill the device; of larger ones as many as have its pixels."""
@@ -44,7 +45,7 @@ class Inference:
                 # whole chunks: in passes of the same size features are the same, however many processes there are
                 own = [self._embed_chunk(chunks[i].to(device)) for i in self.group.part(len(chunks))]
                 if not own:  # fewer chunks than processes
-                    own = [torch.empty((0, self.network.head.weight.shape[1]), device=device)]
+                    own = [self.network.head.weight.new_empty((0, self.network.embedding_size))]
                 return self.group.gather(torch.cat(own))
         finally:
             self.network.train(was_training)
@@ -58,4 +59,4 @@ class Inference:
         x = self.prepare(chunk)
         if x.is_cuda and x.ndim == 4:
             x = x.to(dtype=compute_dtype(x.device), memory_format=torch.channels_last)
-        return self.network.embed(x).float()
+        return at_least_float32(self.network.embed(x))

@@ -5,6 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.runtime import InputError
+from laplacenet.runtime.device import at_least_float32
+from laplacenet.runtime.sharing import shared_pass
 
 
 class Network(nn.Module):
@@ -12,7 +14,7 @@ class Network(nn.Module):
 
     The graph is built on what `embed` gives; training goes through `forward`. The learning rate of the body is
     multiplied by `body_lr_scale`. `pixels` is the side that the network itself brings its pictures to, None where it
-    reads them as they are.
+    reads them as they are. Processes that share a step divide the rows of every pass, in `embed` and in `forward`.
     """
 
     body_lr_scale: float = 1.0
@@ -26,13 +28,15 @@ class Network(nn.Module):
         self.head = nn.Linear(embedding_size, n_classes)
 
     def embed(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
-        z: Tensor = self.body(x)
-        return z
+        return shared_pass(self.body, x)
 
     def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
+        return shared_pass(self._classify, x)
+
+    def _classify(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
         z = self.embed(x)
         with torch.autocast(z.device.type, enabled=False):  # fp32 from the pooling on
-            logits: Tensor = self.head(z.float())
+            logits: Tensor = self.head(at_least_float32(z))
         return logits
 
 

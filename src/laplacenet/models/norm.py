@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laplacenet.runtime.group import Share, current_group, current_share
+from laplacenet.runtime.group import current_group
+from laplacenet.runtime.sharing import Share, current_share
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
@@ -80,14 +81,16 @@ def shared_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d, x: Float[Tensor, "n
         if norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
         if norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None:
-            norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
-            norm.running_var.lerp_((var * (n / (n - 1))).to(norm.running_var.dtype), norm.momentum)
+            # `data`: torch's own normalization, which a pass that is not divided goes through, has saved both for its
+            # gradient. It does not read them there, but autograd would refuse that they have changed
+            norm.running_mean.data.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
+            norm.running_var.data.lerp_((var * (n / (n - 1))).to(norm.running_var.dtype), norm.momentum)
     normalized: Tensor = y
     return normalized
 
 
 class BatchNorm1d(nn.BatchNorm1d):
-    """torch's; but in a step that several processes share, statistics are those of the whole batch."""
+    """torch's; but in a pass that several processes share, statistics are those of all rows."""
 
     def forward(self, x: Tensor) -> Tensor:
         share = current_share() if self.training else None
@@ -95,7 +98,7 @@ class BatchNorm1d(nn.BatchNorm1d):
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """torch's; but in a step that several processes share, statistics are those of the whole batch."""
+    """torch's; but in a pass that several processes share, statistics are those of all rows."""
 
     def forward(self, x: Tensor) -> Tensor:
         share = current_share() if self.training else None

@@ -10,8 +10,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from laplacenet.runtime.group import Share, current_group, current_share
+from laplacenet.runtime.group import current_group
 from laplacenet.runtime.kernels import launch
+from laplacenet.runtime.sharing import Share, current_share
 
 SUM_TILE = 4096  # elements of a tile that is summed: enough loads in flight to cover the memory's latency
 SUM_STAGES = 3  # tiles on their way at once

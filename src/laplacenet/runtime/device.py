@@ -72,6 +72,11 @@ def compute_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if has_bf16 else torch.float32
 
 
+def at_least_float32(x: torch.Tensor) -> torch.Tensor:
+    """A loss is not computed in bf16; whoever computes in float64 keeps it."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 @contextlib.contextmanager
 def mixed_precision(device: torch.device) -> Iterator[None]:
     """bf16 products over fp32 master weights where the device has bf16; plain fp32 elsewhere."""

@@ -8,7 +8,7 @@ import pickle
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -109,36 +109,9 @@ class Group:
         return buffer.numpy().tobytes()
 
 
-class Share(NamedTuple):
-    """This process's rows of a batch that all processes share, and the rows of all."""
-
-    own: int
-    total: int
-
-    def of_all(self, n: int) -> int:
-        """Of as many values as `n` here, with so many for each row, the number in all processes."""
-        return n * self.total // self.own
-
-
 ALONE = Group()
 _current = ALONE
-_share: Share | None = None
 _watch: PeerWatch | None = None
-
-
-def current_share() -> Share | None:
-    """While a step of several processes is computed: whoever averages over the batch has to ask the others."""
-    return _share
-
-
-@contextlib.contextmanager
-def sharing(share: Share | None) -> Iterator[None]:
-    global _share  # noqa: PLW0603 - a context variable would be unknown to the threads that compute gradients
-    before, _share = _share, share
-    try:
-        yield
-    finally:
-        _share = before
 
 
 def current_group() -> Group:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from laplacenet.augment import ViewParameters
 from laplacenet.models import Network
-from laplacenet.runtime import InputError
 from laplacenet.training.views import Views
 
 LR = "lr"
@@ -151,26 +150,3 @@ class Method(Protocol):
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         """What follows the optimizer's step, without gradients: moving averages, ensembled targets."""
         ...
-
-
-@runtime_checkable
-class SharedMethod(Protocol):
-    """What a method has beside that if several processes can share its batches."""
-
-    def share(self, block: Block, own: range) -> Block:
-        """What a process needs of the block, if the rows `own` of every batch are its own.
-
-        Its loss is then the mean over its own rows, and their weighted mean over the processes is the batch's loss.
-        """
-        ...
-
-
-def require_shared(method: Method) -> SharedMethod:
-    """Refuse a method that has to see a whole batch, or keeps what only one process would know.
-
-    A class answers for itself: one that is derived from it may have another loss.
-    """
-    if not vars(type(method)).get("several_processes", False) or not isinstance(method, SharedMethod):
-        name = getattr(getattr(method, "config", None), "name", "") or type(method).__name__
-        raise InputError(f"{name} trains in one process only; leave out torchrun, or choose laplacenet")
-    return method

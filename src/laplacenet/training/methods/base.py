@@ -72,11 +72,6 @@ class BaseMethod:
     config: Any
     graph: GraphConfig = field(default_factory=GraphConfig)
 
-    several_processes: ClassVar[bool] = False
-    """Whether processes can share its batches: a mean over rows as its loss, and nothing kept beside the network.
-
-    It is not inherited: every class that can says so itself.
-    """
     summary: ClassVar[str] = ""
     source: ClassVar[str] = ""
 

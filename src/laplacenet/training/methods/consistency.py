@@ -11,6 +11,7 @@ from torch.nn import functional
 from laplacenet.augment import ViewParameters
 from laplacenet.models import Network
 from laplacenet.runtime import stream
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import TARGETS, BaseMethod, MethodConfig
 from laplacenet.training.noise import normal_noise
@@ -123,6 +124,6 @@ def weighted_loss(logits: Float[Tensor, "b C"], batch: Batch) -> Float[Tensor, "
 
 def embed_and_classify(network: Network, x: Tensor) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n C"]]:
     """z(x) and f(x) from one pass, both in fp32."""
-    z = network.embed(x).float()
+    z = at_least_float32(network.embed(x))
     with torch.autocast(z.device.type, enabled=False):
         return z, network.head(z)

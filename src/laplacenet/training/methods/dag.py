@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from laplacenet.graph import Neighbors, PseudoLabels
 from laplacenet.graph.pseudo_labels import one_hot, unit_rows
 from laplacenet.models import Inference
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.consistency import ViewConfig, weighted_loss
 from laplacenet.training.methods.epoch_labels import EpochLabels
@@ -69,11 +70,11 @@ class DAG(EpochLabels):
 
     def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         omega = certainty(pseudo_labels.scores)
-        return torch.where(self.is_given(omega), 1.0, omega).float()
+        return torch.where(self.is_given(omega), 1.0, omega)
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         """Both views in one pass."""
-        logits = learner(self.noisy_views(batch)).float()
+        logits = at_least_float32(learner(self.noisy_views(batch)))
         first, second = logits.chunk(2)
         return (weighted_loss(first, batch) + weighted_loss(second, batch)) / 2
 

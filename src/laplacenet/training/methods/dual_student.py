@@ -12,6 +12,7 @@ from torch.nn.utils import parametrize
 
 from laplacenet.models import Network
 from laplacenet.runtime import stream_seed
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
@@ -107,9 +108,9 @@ class DualStudent(ConsistencyTraining):
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, TwoStudents)
         views = self.noisy_views(batch).chunk(2)
-        logits = [learner.first(views[0]).float(), learner.second(views[1]).float()]
+        logits = [at_least_float32(learner.first(views[0])), at_least_float32(learner.second(views[1]))]
         with torch.no_grad():
-            others = [learner.first(views[1]).float(), learner.second(views[0]).float()]
+            others = [at_least_float32(learner.first(views[1])), at_least_float32(learner.second(views[0]))]
         p, q = [x.softmax(dim=1) for x in logits], [x.softmax(dim=1) for x in others]
         distances = [(own - again).square().mean(dim=1) for own, again in zip(p, q, strict=True)]
         is_stable = [stable(own, again, self.config.threshold) for own, again in zip(p, q, strict=True)]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from laplacenet.graph import Neighbors, PseudoLabels
 from laplacenet.graph.pseudo_labels import hard_labels, search_neighbors, unit_rows
 from laplacenet.models import Inference, Network
+from laplacenet.runtime import current_group
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import LR, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS
@@ -43,7 +44,7 @@ class EpochLabels(ViewTraining):
     def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
         if first_step < self.first_stage_steps:
             return self.plan_first_stage(index, first_step)
-        inference = Inference(self.labeling_network(learner), self.views.plain)
+        inference = Inference(self.labeling_network(learner), self.views.plain, group=current_group())
         features = inference.embed(inputs)
         require_finite(features, what="features", step=first_step)
         pseudo_labels = self.label(inference, features)
@@ -77,7 +78,7 @@ class EpochLabels(ViewTraining):
 
     def neighbors(self, features: Float[Tensor, "n d"], *, k: int | None = None) -> Neighbors:
         """The k nearest by cosine, by default as many as the graph has."""
-        return search_neighbors(unit_rows(features), replace(self.graph, k=k or self.graph.k))
+        return search_neighbors(unit_rows(features), replace(self.graph, k=k or self.graph.k), current_group())
 
     def label_by_scores(self, scores: Float[Tensor, "n C"]) -> PseudoLabels:
         """The largest score's class, but a given label is kept."""

@@ -38,7 +38,7 @@ class FlexMatchLearner(StudentAndTeacher):
 
     def progress(self) -> Float[Tensor, " C"]:
         """β(c) = σ(c) / max(max σ, n_u − Σσ), σ(c) being how many images are taken for c."""
-        counts = torch.zeros(self.student.n_classes + 1, device=self.latest.device)
+        counts = self.is_unlabeled.new_zeros(self.student.n_classes + 1)
         counts.index_add_(0, self.latest, self.is_unlabeled)
         return counts[1:] / counts.max().clamp(min=1)
 

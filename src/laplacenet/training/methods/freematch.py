@@ -45,7 +45,7 @@ class FreeMatchLearner(StudentAndTeacher):
     @torch.no_grad()
     def update(self, probabilities: Float[Tensor, "b C"], momentum: float) -> None:
         confidence, guesses = probabilities.max(dim=1)
-        shares = functional.one_hot(guesses, probabilities.shape[1]).float().mean(dim=0)
+        shares = functional.one_hot(guesses, probabilities.shape[1]).to(probabilities.dtype).mean(dim=0)
         self.confidence.lerp_(confidence.mean(), 1 - momentum)
         self.outputs.lerp_(probabilities.mean(dim=0), 1 - momentum)
         self.shares.lerp_(shares, 1 - momentum)

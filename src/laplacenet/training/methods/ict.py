@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from laplacenet.models import Network
 from laplacenet.runtime import stream
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import SUPERVISED, TARGETS
@@ -77,13 +78,14 @@ class ICT(ConsistencyTraining):
         assert isinstance(learner, StudentAndTeacher)
         views, n, draws = self.noisy_views(batch), batch.n_labeled, batch.draws
         partners, weight = draws[LABELED_PARTNERS], draws[LABELED_MIX]
-        logits = learner.student(mix(views[None, :n], partners, weight)[0]).float()
+        logits = at_least_float32(learner.student(mix(views[None, :n], partners, weight)[0]))
         supervised = mixed_cross_entropy(logits[None], batch.tables[TARGETS][:n], partners, weight)
         if n == len(views):
             return supervised
         with torch.no_grad():
-            target = mix(learner.teacher(views[n:]).float()[None], draws[PARTNERS], draws[MIX])[0].softmax(dim=1)
-        mixed = learner.student(mix(views[None, n:], draws[PARTNERS], draws[MIX])[0]).float()
+            outputs = at_least_float32(learner.teacher(views[n:]))
+        target = mix(outputs[None], draws[PARTNERS], draws[MIX])[0].softmax(dim=1)
+        mixed = at_least_float32(learner.student(mix(views[None, n:], draws[PARTNERS], draws[MIX])[0]))
         return supervised + draws[CONSISTENCY] * functional.mse_loss(mixed.softmax(dim=1), target)
 
     def after_step(self, learner: nn.Module, batch: Batch) -> None:

@@ -1,6 +1,6 @@
 """LaplaceNet: Algorithm 2."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,13 +13,13 @@ from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import stream
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.timeline import FEATURES, mark
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.guards import mean_cosine, require_finite
-from laplacenet.training.method import Batch, Block, EpochPlan
+from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
 from laplacenet.training.objective import (
-    at_least_float32,
     mix,
     mixed_cross_entropy,
     mixed_soft_cross_entropy,
@@ -107,31 +107,8 @@ class MixUpTraining(BaseMethod):
             MIX_WEIGHT: sample_mix_weights(n_steps, self.config.mixup_alpha, rng),
         }
 
-    def share(self, block: Block, own: range) -> Block:
-        """The own rows, then their partners of each step, which other processes may own: their views are made here."""
-        partners = block.draws[PARTNERS][:, own.start : own.stop]
-        columns = torch.cat([torch.arange(own.start, own.stop).expand_as(partners), partners], dim=1)
-        n_rows, n_steps = block.rows.shape[1], len(block)
-        views = block.views
-        if views is not None:
-            steps, kinds = torch.arange(n_steps)[:, None, None], torch.arange(self.config.n_views)[None, :, None]
-            views = views.reshape(n_steps, self.config.n_views, n_rows)[steps, kinds, columns[:, None, :]]
-            views = views.reshape(n_steps, -1)
-        here = torch.arange(len(own), 2 * len(own)).repeat(n_steps, 1)
-        return replace(
-            block,
-            rows=block.rows.gather(1, columns),
-            n_labeled=0,  # labeled and unlabeled rows count alike
-            sources=torch.arange(2 * len(own)).repeat(self.config.n_views),
-            views=views,
-            draws={**block.draws, PARTNERS: here},
-        )
-
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """L_ssl (and L_sup): all views in one forward pass, batch statistics over all of them.
-
-        There is a partner for each row; rows behind these are there to be partners only.
-        """
+        """L_ssl (and L_sup): all views in one forward pass, batch statistics over all of them."""
         targets, partners, mix_weight = batch.tables[TARGETS], batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
         mixed = mix(views, partners, mix_weight)
@@ -231,7 +208,6 @@ class LaplaceNet(PseudoLabeling):
 
     config: LaplaceNetConfig
 
-    several_processes: ClassVar[bool] = True
     summary: ClassVar[str] = "graph pseudo-labels, several strong views of each image, MixUp"
     source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
 
@@ -247,7 +223,7 @@ class LaplaceNet(PseudoLabeling):
 
 def soft_labels(pseudo_labels: PseudoLabels, given: Int64[Tensor, " n"], *, T: float) -> Float[Tensor, "n C"]:
     """Scores to the power 1/T, each row with sum 1; a given label is certain."""
-    scores = pseudo_labels.scores.float()
+    scores = at_least_float32(pseudo_labels.scores)
     sharpened = (scores / scores.amax(dim=1, keepdim=True)) ** (1 / T)  # the largest is 1 and cannot vanish
     known = functional.one_hot(pseudo_labels.labels, scores.shape[1]).float()
     is_given = (given >= 0).to(scores.device)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from laplacenet.graph import GraphConfig, PseudoLabels, affinity, normalize
 from laplacenet.graph.pseudo_labels import Graph, spread
 from laplacenet.models import Inference
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import ViewConfig, weighted_loss
 from laplacenet.training.methods.epoch_labels import EpochLabels
@@ -44,13 +45,14 @@ class PropagatedLabels(EpochLabels):
         cubed = replace(neighbors, similarities=neighbors.similarities.clamp(min=0) ** 3)
         graph = Graph(normalize(affinity(cubed)), neighbors.recall)
         config: GraphConfig = replace(self.graph, alignment_iterations=0)
-        return spread(graph, self.problem.labels.to(features.device), config, n_classes=self.n_classes)
+        labels = self.problem.labels.to(features.device)
+        return spread(graph, labels, config, n_classes=self.n_classes, group=inference.group)
 
     def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         omega = certainty(pseudo_labels.scores)
         omega = omega / omega.max().clamp(min=torch.finfo(omega.dtype).tiny)
         omega = torch.where(self.is_given(omega), 1.0, omega)
-        return (omega * inverse_class_sizes(pseudo_labels.labels, self.n_classes)[pseudo_labels.labels]).float()
+        return omega * inverse_class_sizes(pseudo_labels.labels, self.n_classes)[pseudo_labels.labels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,4 +80,4 @@ class LP(PropagatedLabels):
         return {**numbers, **self.restarted_rates(plan, first_step, n_steps)}
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        return weighted_loss(learner(self.noisy_views(batch)).float(), batch)
+        return weighted_loss(at_least_float32(learner(self.noisy_views(batch))), batch)

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from laplacenet.models import Network
 from laplacenet.runtime import stream_seed
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import Statistics, StudentAndTeacher, TwoHeads
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.consistency import (
@@ -86,9 +87,9 @@ class MeanTeacher(ConsistencyTraining):
                 agreeing = learner.second_head(z)
             distance = self.config.head_distance * functional.mse_loss(logits, agreeing)
         else:
-            logits = agreeing = learner.student(first).float()
+            logits = agreeing = at_least_float32(learner.student(first))
         with torch.no_grad():
-            target = learner.teacher(second).float().softmax(dim=1)
+            target = at_least_float32(learner.teacher(second)).softmax(dim=1)
         agreement = functional.mse_loss(agreeing.softmax(dim=1), target)
         return self.labeled_loss(logits, batch) + batch.draws[CONSISTENCY] * agreement + distance
 

@@ -12,6 +12,7 @@ from torch.nn import functional
 from laplacenet.augment import ViewParameters
 from laplacenet.models import Network, still_statistics
 from laplacenet.runtime import stream
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import SUPERVISED, TARGETS, MethodConfig
@@ -97,7 +98,7 @@ class MixMatch(Averaged):
             guesses = self.guess(learner.student, batch.views[n_labeled:]).repeat(n_views, 1)
             targets = torch.cat([targets, guesses])
         weights = batch.draws[MIX_WEIGHTS]
-        logits = interleaved(learner.student, self.mixed(batch.views, batch, weights), n_views + 1).float()
+        logits = at_least_float32(interleaved(learner.student, self.mixed(batch.views, batch, weights), n_views + 1))
         targets = self.mixed(targets, batch, weights)
         labeled = soft_cross_entropy(logits[:n_labeled], targets[:n_labeled]).mean()
         if n_labeled == len(batch.rows):
@@ -111,15 +112,15 @@ class MixMatch(Averaged):
         n_views = self.config.n_guesses
         passes = views.chunk(n_views) if len(views) >= 2 * n_views else [views]
         with still_statistics(student):
-            p = torch.cat([student(view).float().softmax(dim=1) for view in passes])
+            p = torch.cat([at_least_float32(student(view)).softmax(dim=1) for view in passes])
         mean = p.reshape(n_views, -1, p.shape[1]).mean(dim=0)
         return functional.normalize(mean ** (1 / self.config.temperature), p=1, dim=1)
 
     def mixed(self, values: Float[Tensor, "v ..."], batch: Batch, weights: Float[Tensor, " v"]) -> Tensor:
-        """λ'·a_i + (1 − λ')·a_partner(i), in fp32."""
-        others = values.index_select(0, batch.draws[PARTNERS])
-        shaped = weights.reshape(-1, *[1] * (values.ndim - 1))
-        return torch.lerp(others.float(), values.float(), shaped).to(values.dtype)
+        """λ'·a_i + (1 − λ')·a_partner(i), not in bf16."""
+        precise = at_least_float32(values)
+        shaped = weights.reshape(-1, *[1] * (values.ndim - 1)).to(precise.dtype)
+        return torch.lerp(precise.index_select(0, batch.draws[PARTNERS]), precise, shaped).to(values.dtype)
 
 
 def interleaved(network: Network, views: Float[Tensor, "v ..."], n_batches: int) -> Float[Tensor, "v C"]:

@@ -25,7 +25,6 @@ class NetworkLabels(PseudoLabeling):
 
     config: NetworkLabelsConfig
 
-    several_processes: ClassVar[bool] = True
     summary: ClassVar[str] = "LaplaceNet's training with the network's own argmax as pseudo-labels"
     source: ClassVar[str] = "The comparison in LaplaceNet's Figure 3; Lee, Pseudo-Label, 2013"
 

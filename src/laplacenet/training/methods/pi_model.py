@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.models import still_statistics
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
@@ -50,7 +51,7 @@ class PiModel(ConsistencyTraining):
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         first, second = self.noisy_views(batch).chunk(2)
         with still_statistics(learner):
-            logits = learner(first).float()
-        other = learner(second).float()
+            logits = at_least_float32(learner(first))
+        other = at_least_float32(learner(second))
         agreement = functional.mse_loss(logits.softmax(dim=1), other.softmax(dim=1))
         return supervised_loss(logits, batch) + batch.draws[CONSISTENCY] * agreement

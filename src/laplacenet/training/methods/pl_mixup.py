@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS
@@ -81,8 +82,8 @@ class PLMixup(NetworkLabels):
             targets = functional.one_hot(batch.tables[TARGETS], self.n_classes).float()
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
         network = learner.student if isinstance(learner, StudentAndTeacher) else learner
-        logits: Tensor = network(mix(views, partners, mix_weight).flatten(0, 1)).float()
-        mixed = torch.lerp(targets.index_select(0, partners), targets, mix_weight)
+        logits = at_least_float32(network(mix(views, partners, mix_weight).flatten(0, 1)))
+        mixed = torch.lerp(targets.index_select(0, partners), targets, mix_weight.to(targets.dtype))
         p = logits.softmax(dim=1)
         balance = -(p.mean(dim=0) * self.n_classes).clamp(min=1e-12).log().mean()
         entropy = soft_cross_entropy(logits, p).mean()

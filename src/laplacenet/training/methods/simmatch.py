@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from laplacenet.models import Network, still_statistics
 from laplacenet.runtime import stream_seed
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import Statistics, StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.alignment import align, move_average
@@ -129,7 +130,7 @@ class SimMatch(WeakStrong):
         with torch.no_grad(), still_statistics(learner.teacher):
             mean_z = learner.teacher.embed(batch.views[: len(batch.rows)])
         with torch.autocast(z.device.type, enabled=False):  # fp32 from the embeddings on
-            return self.loss_of_embeddings(learner, batch, z.float(), mean_z.float())
+            return self.loss_of_embeddings(learner, batch, at_least_float32(z), at_least_float32(mean_z))
 
     def loss_of_embeddings(
         self, learner: SimMatchLearner, batch: Batch, z: Float[Tensor, "v d"], mean_z: Float[Tensor, "b d"]
@@ -159,6 +160,6 @@ class SimMatch(WeakStrong):
         move_average(learner.outputs, guesses.mean(dim=0), self.config.momentum, learner.n_updates)
         guesses = align(guesses, torch.full_like(learner.outputs, 1 / self.n_classes), learner.outputs)
         similar = (learner.mean_projection(mean_z) @ learner.bank.T / self.config.temperature).softmax(dim=1)
-        by_class = similar @ functional.one_hot(learner.bank_labels, self.n_classes).float()
+        by_class = similar @ functional.one_hot(learner.bank_labels, self.n_classes).to(similar.dtype)
         corrected = functional.normalize(similar * guesses.index_select(1, learner.bank_labels), p=1, dim=1)
         return torch.lerp(guesses, by_class, (1 - self.config.smoothing) * bank_counts), corrected

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from laplacenet.models import Network, still_statistics
 from laplacenet.runtime import stream
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.base import TARGETS
@@ -111,7 +112,7 @@ class SNTG(ConsistencyTraining):
             first, second = views.chunk(2)
             with still_statistics(learner):
                 z, logits = embed_and_classify(learner.student, first)
-            other = learner.student(second).float().softmax(dim=1)
+            other = at_least_float32(learner.student(second)).softmax(dim=1)
             agreement = functional.mse_loss(logits.softmax(dim=1), other)
             guess, is_known = other.argmax(dim=1), torch.ones_like(given, dtype=torch.bool)
         labels = torch.where(given >= 0, given, torch.where(is_known, guess, -1))

@@ -26,7 +26,6 @@ class Supervised(MixUpTraining):
 
     config: SupervisedConfig
 
-    several_processes: ClassVar[bool] = True
     summary: ClassVar[str] = "the labeled images alone; the baseline of every comparison"
     source: ClassVar[str] = "The supervised rows of LaplaceNet's tables"
 

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from laplacenet.models import Network
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import (
     CONSISTENCY,
@@ -108,7 +109,7 @@ class TemporalEnsembling(ConsistencyTraining):
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, NetworkAndEnsemble)
-        logits = learner.network(self.noisy_views(batch)).float()
+        logits = at_least_float32(learner.network(self.noisy_views(batch)))
         outputs = logits.softmax(dim=1)
         learner.ensemble.remember(batch.rows, outputs.detach())
         return supervised_loss(logits, batch) + batch.draws[CONSISTENCY] * ensemble_agreement(outputs, batch)

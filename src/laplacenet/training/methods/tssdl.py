@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from laplacenet.graph import PseudoLabels
 from laplacenet.models import Inference
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS
 from laplacenet.training.methods.consistency import (
@@ -71,12 +72,12 @@ class TSSDL(EpochLabels, ConsistencyTraining):
     def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         similarities = self.neighbors(features, k=self.config.n_neighbors).similarities
         confidence = neighbor_confidence((2 - 2 * similarities).clamp(min=0).sqrt())
-        return torch.where(self.is_given(confidence), 1.0, confidence).float()
+        return torch.where(self.is_given(confidence), 1.0, confidence)
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         first, second = self.noisy_views(batch).chunk(2)
         z, logits = embed_and_classify(learner, first)  # type: ignore[arg-type]
-        other = learner(second).float()
+        other = at_least_float32(learner(second))
         agreement = functional.mse_loss(logits.softmax(dim=1), other.softmax(dim=1))
         features = min_max_loss(z, batch.tables[TARGETS], batch.tables[WEIGHTS], margin=self.config.margin)
         labeled = weighted_loss(logits, batch) + self.config.feature_weight * features

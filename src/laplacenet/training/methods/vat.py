@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.models import still_statistics
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.method import Batch, EpochPlan
 from laplacenet.training.methods.consistency import ViewConfig, ViewTraining, supervised_loss
 from laplacenet.training.noise import normal_noise
@@ -68,15 +69,15 @@ class VAT(ViewTraining):
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         views = self.noisy_views(batch)
         labeled, unlabeled = views[: batch.n_labeled], views[batch.n_labeled :]
-        supervised = supervised_loss(learner(labeled).float(), batch)
+        supervised = supervised_loss(at_least_float32(learner(labeled)), batch)
         if not len(unlabeled):
             return supervised
         start = normal_noise(batch.draws[DIRECTION_SEED], unlabeled.shape)
         with still_statistics(learner):
             with torch.set_grad_enabled(self.config.entropy_weight > 0):
-                logits = learner(unlabeled).float()
+                logits = at_least_float32(learner(unlabeled))
             d = adversarial_direction(learner, unlabeled, start, config=self.config)
-            moved = learner(unlabeled + (self.config.radius * d).to(unlabeled.dtype)).float()
+            moved = at_least_float32(learner(unlabeled + (self.config.radius * d).to(unlabeled.dtype)))
         p = logits.softmax(dim=1)
         divergence = functional.kl_div(moved.log_softmax(dim=1), p.detach(), reduction="batchmean")
         entropy = -(p * logits.log_softmax(dim=1)).sum(dim=1).mean()
@@ -88,7 +89,8 @@ def adversarial_direction(
     network: nn.Module, x: Float[Tensor, "n ..."], start: Float[Tensor, "n ..."], *, config: VATConfig
 ) -> Float[Tensor, "n ..."]:
     """d of every input, of length 1."""
-    x, d = x.detach().float(), unit_length(start)
+    x = at_least_float32(x.detach())
+    d = unit_length(start.to(x.dtype))
     with single_precision(x.device):
         with torch.no_grad():
             p = network(x).softmax(dim=1)

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from laplacenet.augment import ViewParameters
 from laplacenet.models import Network
+from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS, BaseMethod, MethodConfig
@@ -70,7 +71,7 @@ class WeakStrong(Averaged):
         """All views in one forward pass: one set of batch statistics."""
         assert isinstance(learner, StudentAndTeacher)
         n_labeled, n_weak = batch.n_labeled, len(batch.rows)
-        logits = learner.student(batch.views).float()
+        logits = at_least_float32(learner.student(batch.views))
         supervised = self.supervised_loss(logits[:n_labeled], batch)
         if n_labeled == n_weak:
             return supervised
