@@ -21,6 +21,9 @@ from torch import Tensor
 from laplacenet.experiments import read_outcome
 from laplacenet.runtime import Group, RunFolder, read_launch
 from laplacenet.runtime.launch import VARIABLES
+from laplacenet.training import METHODS, TrainConfig, config_class, method_class
+from laplacenet.training.method import row_divider
+from laplacenet.training.methods.network_labels import NetworkLabels
 
 DEADLINE_S = 300  # of a whole test, on however loaded a machine
 TRAIN = (
@@ -150,6 +153,13 @@ def test_processes_are_several_only_where_torchrun_says_so(monkeypatch: pytest.M
     for name, value in zip(VARIABLES, ("3", "8", "1", "127.0.0.1", "1"), strict=True):
         monkeypatch.setenv(name, value)
     assert (read_launch().rank, read_launch().size, read_launch().local_rank) == (3, 8, 1)
+
+
+def test_methods_with_a_mean_over_rows_divide_these_and_no_derived_one_does() -> None:
+    made = {name: method_class(name)(shared.problem(), TrainConfig(), config_class(name)()) for name in METHODS}
+    dividing = [name for name, method in made.items() if row_divider(method) is method]
+    assert sorted(dividing) == ["laplacenet", "network-labels", "supervised"]
+    assert isinstance(made["pl-mixup"], NetworkLabels)
 
 
 def finished(processes: list["subprocess.Popen[str]"]) -> list[tuple[int, str, str]]:

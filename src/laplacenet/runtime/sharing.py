@@ -2,7 +2,8 @@
 
 Every process has the whole batch. Of each pass it computes a part of the rows, batch normalization uses the statistics
 of all rows, and then all processes have every output. So whatever a loss does with the outputs (thresholds, tables,
-pairs of rows) needs no thought of other processes: it sees what it would see in one.
+pairs of rows) needs no thought of other processes: it sees what it would see in one. A method that divides its rows
+beforehand (`sharing` around its step) has passes of its own rows alone, which are not divided again.
 """
 
 import contextlib

@@ -150,3 +150,23 @@ class Method(Protocol):
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         """What follows the optimizer's step, without gradients: moving averages, ensembled targets."""
         ...
+
+
+@runtime_checkable
+class DividesRows(Protocol):
+    """What a method has beside that if processes can divide its batches and not only its passes.
+
+    Then each makes the views of its own rows only, which counts where batches or pictures are large.
+    """
+
+    def share(self, block: Block, own: range) -> Block:
+        """What a process needs of the block, if the rows `own` of every batch are its own.
+
+        Its loss is then the mean over its own rows, and their weighted mean over the processes is the batch's loss.
+        """
+        ...
+
+
+def row_divider(method: Method) -> DividesRows | None:
+    """The method, if its class says `divides_rows`: one that is derived from it may have another loss."""
+    return method if vars(type(method)).get("divides_rows", False) and isinstance(method, DividesRows) else None

@@ -37,47 +37,47 @@ def sample_mix_weights(n_steps: int, alpha: float, rng: np.random.Generator) -> 
 
 
 def mix(
-    views: Float[Tensor, "n_views b ..."], partners: Int64[Tensor, " b"], mix_weight: Float[Tensor, ""]
+    views: Float[Tensor, "n_views n ..."], partners: Int64[Tensor, " b"], mix_weight: Float[Tensor, ""]
 ) -> Float[Tensor, "n_views b ..."]:
-    """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view."""
+    """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view; of rows with a partner."""
     others = views.index_select(1, partners)
     # not in bf16: a rounded λ in the picture would not be the λ of the loss
-    precise = at_least_float32(views)
+    precise = at_least_float32(views[:, : len(partners)])
     return torch.lerp(at_least_float32(others), precise, mix_weight.to(precise.dtype)).to(views.dtype)
 
 
 def mixed_cross_entropy(
     logits: Float[Tensor, "n_views b C"],
-    targets: Int64[Tensor, " b"],
+    targets: Int64[Tensor, " n"],
     partners: Int64[Tensor, " b"],
     mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
-    own = multi_view_cross_entropy(logits, targets)
+    own = multi_view_cross_entropy(logits, targets[: len(partners)])
     other = multi_view_cross_entropy(logits, targets.index_select(0, partners))
     return torch.lerp(other, own, mix_weight.to(own.dtype))
 
 
 def mixed_weighted_cross_entropy(
     logits: Float[Tensor, "n_views b C"],
-    targets: Int64[Tensor, " b"],
+    targets: Int64[Tensor, " n"],
     partners: Int64[Tensor, " b"],
     *,
     mix_weight: Float[Tensor, ""],
-    weights: Float[Tensor, " b"],
+    weights: Float[Tensor, " n"],
 ) -> Float[Tensor, ""]:
     """The same mixture, each target with the weight of the image that it comes from."""
-    own = weighted_cross_entropy(logits, targets, weights)
+    own = weighted_cross_entropy(logits, targets[: len(partners)], weights[: len(partners)])
     other = weighted_cross_entropy(logits, targets.index_select(0, partners), weights.index_select(0, partners))
     return torch.lerp(other, own, mix_weight.to(own.dtype))
 
 
 def mixed_soft_cross_entropy(
     logits: Float[Tensor, "n_views b C"],
-    targets: Float[Tensor, "b C"],
+    targets: Float[Tensor, "n C"],
     partners: Int64[Tensor, " b"],
     mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """The same for soft targets; rows that do not sum to 1 are weighted by their sum."""
-    mixed = torch.lerp(targets.index_select(0, partners), targets, mix_weight.to(targets.dtype))
+    mixed = torch.lerp(targets.index_select(0, partners), targets[: len(partners)], mix_weight.to(targets.dtype))
     return -(mixed.to(logits.dtype) * logits.log_softmax(dim=-1)).sum(dim=-1).mean()

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.kernels import rehearsing
-from laplacenet.runtime.sharing import shared_step
+from laplacenet.runtime.sharing import Share, shared_step, sharing
 from laplacenet.runtime.timeline import CAPTURING, LOADING, STEPS, mark
-from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method
+from laplacenet.training.method import LR, Batch, Block, EpochPlan, Method, row_divider
 from laplacenet.training.optimizers import optimizer_tensors, set_learning_rate
 from laplacenet.training.pending_steps import PendingSteps, mark_now
 from laplacenet.training.supply import Supply, supply_for
@@ -70,6 +70,7 @@ class Stepper:
         self.group = current_group()
         if self.group.reduces and execution.compiles:
             raise InputError("--compile works in a single process only; leave it out")
+        self._share: Share | None = None
         self._captures, self._compiles = execution.captures, execution.compiles
         self._captured: dict[Any, CapturedStep] = {}
         self._pending = PendingSteps()
@@ -100,11 +101,22 @@ class Stepper:
         """Take the block's steps one after another; yields after each (on a GPU, once it is under way)."""
         if len(block.sources) < 2:
             raise InputError("a batch of one view cannot be normalized; give at least two")
+        block = self._own(block)
         at_once = self.supply.steps_at_once(block.rows.shape[1])
         for first in range(0, len(block), at_once):
             piece = block.steps(first, first + at_once)
             slots = self.supply.stage(piece.rows)
             yield from self._replay(piece, slots) if self._captures else self._run_eagerly(piece, slots)
+
+    def _own(self, block: Block) -> Block:
+        """This process's rows of the block, which every process has drawn, if the method can divide them."""
+        divider, n_rows = row_divider(self.method), block.rows.shape[1]
+        if divider is None or not self.group.reduces or n_rows < self.group.size:
+            self._share = None
+            return block
+        own = self.group.part(n_rows)
+        self._share = Share(len(own), n_rows)
+        return divider.share(block, own)
 
     def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
         here, slots = block.to(self.device), slots.to(self.device)
@@ -152,9 +164,11 @@ class Stepper:
         set_learning_rate(self.optimizer, draws[LR])
         self.optimizer.zero_grad(set_to_none=True)
         tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
-        with shared_step(self.group.reduces):
+        with shared_step(self.group.reduces), sharing(self._share):
             loss = self._loss(views, rows, block.n_labeled, tables, draws)
-            if self.group.reduces:
+            if self._share is not None:
+                loss = loss * (self._share.own / self._share.total)
+            elif self.group.reduces:
                 loss = loss / self.group.size
             loss.backward()  # type: ignore[no-untyped-call]
         if self.group.reduces:

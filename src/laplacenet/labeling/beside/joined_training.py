@@ -1,6 +1,7 @@
 """LaplaceNet with pseudo-labels from two networks: the one that is trained, and a frozen pretrained one beside it."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -22,6 +23,8 @@ class JoinedLaplaceNet(LaplaceNet):
     `frozen` are rows of length 1. The graph over the trained network's vectors alone begins with worse labels than the
     frozen features have already.
     """
+
+    divides_rows: ClassVar[bool] = True
 
     frozen: Float[Tensor, "n d"] = field(default_factory=lambda: NOTHING)
     guided: GuidedConfig = field(default_factory=lambda: GuidedConfig(n_folds=0))

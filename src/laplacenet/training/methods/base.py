@@ -72,6 +72,8 @@ class BaseMethod:
     config: Any
     graph: GraphConfig = field(default_factory=GraphConfig)
 
+    divides_rows: ClassVar[bool] = False
+    """Whether processes divide its batches (`share`). It is not inherited: every class that can says so itself."""
     summary: ClassVar[str] = ""
     source: ClassVar[str] = ""
 

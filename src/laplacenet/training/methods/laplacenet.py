@@ -1,6 +1,6 @@
 """LaplaceNet: Algorithm 2."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.timeline import FEATURES, mark
 from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.guards import mean_cosine, require_finite
-from laplacenet.training.method import Batch, EpochPlan
+from laplacenet.training.method import Batch, Block, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
 from laplacenet.training.objective import (
     mix,
@@ -107,8 +107,31 @@ class MixUpTraining(BaseMethod):
             MIX_WEIGHT: sample_mix_weights(n_steps, self.config.mixup_alpha, rng),
         }
 
+    def share(self, block: Block, own: range) -> Block:
+        """The own rows, then their partners of each step, which other processes may own: their views are made here."""
+        partners = block.draws[PARTNERS][:, own.start : own.stop]
+        columns = torch.cat([torch.arange(own.start, own.stop).expand_as(partners), partners], dim=1)
+        n_rows, n_steps = block.rows.shape[1], len(block)
+        views = block.views
+        if views is not None:
+            steps, kinds = torch.arange(n_steps)[:, None, None], torch.arange(self.config.n_views)[None, :, None]
+            views = views.reshape(n_steps, self.config.n_views, n_rows)[steps, kinds, columns[:, None, :]]
+            views = views.reshape(n_steps, -1)
+        here = torch.arange(len(own), 2 * len(own)).repeat(n_steps, 1)
+        return replace(
+            block,
+            rows=block.rows.gather(1, columns),
+            n_labeled=0,  # labeled and unlabeled rows count alike
+            sources=torch.arange(2 * len(own)).repeat(self.config.n_views),
+            views=views,
+            draws={**block.draws, PARTNERS: here},
+        )
+
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        """L_ssl (and L_sup): all views in one forward pass, batch statistics over all of them."""
+        """L_ssl (and L_sup): all views in one forward pass, batch statistics over all of them.
+
+        There is a partner for each row; rows behind these are there to be partners only.
+        """
         targets, partners, mix_weight = batch.tables[TARGETS], batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
         mixed = mix(views, partners, mix_weight)
@@ -208,6 +231,7 @@ class LaplaceNet(PseudoLabeling):
 
     config: LaplaceNetConfig
 
+    divides_rows: ClassVar[bool] = True
     summary: ClassVar[str] = "graph pseudo-labels, several strong views of each image, MixUp"
     source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
 

@@ -25,6 +25,7 @@ class NetworkLabels(PseudoLabeling):
 
     config: NetworkLabelsConfig
 
+    divides_rows: ClassVar[bool] = True
     summary: ClassVar[str] = "LaplaceNet's training with the network's own argmax as pseudo-labels"
     source: ClassVar[str] = "The comparison in LaplaceNet's Figure 3; Lee, Pseudo-Label, 2013"
 

@@ -26,6 +26,7 @@ class Supervised(MixUpTraining):
 
     config: SupervisedConfig
 
+    divides_rows: ClassVar[bool] = True
     summary: ClassVar[str] = "the labeled images alone; the baseline of every comparison"
     source: ClassVar[str] = "The supervised rows of LaplaceNet's tables"
 
