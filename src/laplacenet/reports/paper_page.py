@@ -1,7 +1,6 @@
 """The report on the paper from records alone: one self-contained HTML page, and Markdown."""
 
 import base64
-import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_err
 from laplacenet.reports.bench_table import markdown_tables
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
-from laplacenet.reports.rendering import template
+from laplacenet.reports.rendering import keep_together, plain_cell, template
 from laplacenet.reports.tables import figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
@@ -182,19 +181,6 @@ def headline(book: RecordBook) -> str:
     if not seen:
         lines.append("| nothing recorded yet | | | |")
     return "\n".join(lines) + "\n"
-
-
-def plain_cell(text: object) -> str:
-    """A text inside a Markdown table: no line break, bar or tag of its own."""
-    flat = " ".join(str(text).split())
-    for sign in "\\`*_[]|":
-        flat = flat.replace(sign, "\\" + sign)
-    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def keep_together(text: str) -> str:
-    """Numbers stay with their units and signs at a line's end."""
-    return re.sub(r"(?<=\d) (?=\d{3}\b|steps|±|%)|(?<=±) | (?==)|(?<==) ", "\u00a0", text)
 
 
 FILTERS = {"cell": plain_cell, "keep_together": keep_together}

@@ -17,7 +17,7 @@ from laplacenet.training.views import ViewGroup, groups_of_views
 
 @dataclass(frozen=True)
 class WeakStrongConfig(MethodConfig):
-    """`unlabeled_weight` is the paper's λ_u. The network that is tested is an average of the weights."""
+    """`unlabeled_weight` is λ, that of the unlabeled images; `ema_decay` is that of the average that is tested."""
 
     unlabeled_weight: float = 1.0
     ema_decay: float = 0.999
