@@ -49,6 +49,11 @@ def markdown_table(results: Sequence[FinishedRun]) -> str:
 
 
 def draw_comparison(results: Sequence[FinishedRun], path: Path, *, title: str) -> None:
+    """The figure of a comparison as a file."""
+    save(comparison_figure(results, title=title), path)
+
+
+def comparison_figure(results: Sequence[FinishedRun], *, title: str) -> Any:
     """The mean test error of each method over its training time, and the standard deviation where seeds allow one.
 
     With many methods errors are on a logarithmic scale, without deviations, and the names stand beside the picture.
@@ -75,7 +80,7 @@ def draw_comparison(results: Sequence[FinishedRun], path: Path, *, title: str) -
         else:
             axes.legend(frameon=False, fontsize=9)
     bare(axes)
-    save(figure, path)
+    return figure
 
 
 def _draw_method(

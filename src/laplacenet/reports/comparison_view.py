@@ -20,7 +20,7 @@ NOTHING = "–"
 MANY_SEEDS = 3
 """From so many seeds on a table shows their mean and deviation, not each of them."""
 SAME_FOR_ALL = ("learning rate", "steps", "runs")
-"""Columns that are left out, and said in a sentence, where all rows agree."""
+"""Columns of a comparison by equal steps that are left out, and said in a sentence, where all rows agree."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class ComparisonView:
 
 
 def view_comparison(record: RecordedComparison) -> ComparisonView:
-    results, shared = without_shared_columns(results_grid(record)) if record.runs else (None, [])
+    results, shared = results_grid(record) if record.runs else None, list[str]()
+    if results is not None and record.tuning is None and record.for_s is None:
+        results, shared = without_shared_columns(results)
     return ComparisonView(
         name=record.name,
         title=title_of(record),

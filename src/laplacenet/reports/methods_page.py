@@ -92,8 +92,8 @@ def write_methods_pages(out: Path, records: Path) -> list[Path]:
     for path, text in pages.items():
         (out / path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(out / path, text.encode())
-    pictures = [out / picture_path(record) for record in known.comparisons if has_curves(record)]
-    for record, path in zip(filter(has_curves, known.comparisons), pictures, strict=True):
+    pictures = {out / picture_path(record): record for record in known.comparisons if record.has_curves}
+    for path, record in pictures.items():
         draw_comparison(record.runs, path, title=title_of(record))
         reduce_colors(path)
     return [*(out / path for path in pages), *pictures]
@@ -154,7 +154,7 @@ def comparison_section(record: RecordedComparison) -> str:
     """The picture and the table first, then what is missing and how it was made."""
     view = view_comparison(record)
     parts = [f"## {view.title}", " ".join(map(plain_cell, view.facts))]
-    if has_curves(record):
+    if record.has_curves:
         parts.append(f"![Test error of each method over its training time]({picture_path(record).as_posix()})")
     if view.results is not None:
         parts.append(markdown_grid(view.results))
@@ -162,7 +162,8 @@ def comparison_section(record: RecordedComparison) -> str:
     parts += list(map(plain_cell, view.protocol))
     if view.tuning is not None:
         parts += ["Tuning: error on the held-out labels with each learning rate.", markdown_grid(view.tuning)]
-    parts.append(f"Record: `results/methods/{record.name}.json`, made by `{record.command}`.")
+    command = " ".join(record.command.split()).replace("`", "'")
+    parts.append(f"Record: `results/methods/{record.name}.json`, made by `{command}`.")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -171,10 +172,6 @@ def missing_list(view: ComparisonView) -> list[str]:
         return []
     items = "\n".join(f"- {plain_cell(text)}" for text in view.missing)
     return [f"**Not recorded yet:**\n\n{items}"]
-
-
-def has_curves(record: RecordedComparison) -> bool:
-    return any(error is not None for run in record.runs for _, _, error in run.curve)
 
 
 def picture_path(record: RecordedComparison) -> Path:

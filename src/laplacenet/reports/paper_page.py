@@ -1,6 +1,7 @@
 """The report on the paper from records alone: one self-contained HTML page, and Markdown."""
 
 import base64
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,16 @@ from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
 from laplacenet.experiments.paper.records import Record, read_records
 from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, schedule
 from laplacenet.reports.bench_table import markdown_tables
+from laplacenet.reports.comparison import comparison_figure
+from laplacenet.reports.comparison_view import title_of, view_comparison
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
+from laplacenet.reports.recorded_comparison import RecordedComparison, read_comparisons
 from laplacenet.reports.rendering import keep_together, plain_cell, template
 from laplacenet.reports.tables import figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
+COMPARISONS = "methods"
 HTML, MARKDOWN, BENCH_MARKDOWN = "report.html", "report.md", "bench.md"
 MARKS = {
     Verdict.REPRODUCED: "✓",
@@ -73,7 +78,10 @@ def write_report(results: Path, out: Path) -> Path:
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
     _make_folder(out)
-    content = report_content(book)
+    comparisons = read_comparisons(results / COMPARISONS)
+    content = report_content(book) | {"comparisons": [view_comparison(record) for record in comparisons]}
+    content["n_records"] += len(comparisons)
+    content["drawings"] |= {record.name: [comparison_drawing(record)] for record in comparisons if record.has_curves}
     drawn = [drawing for drawings in content["drawings"].values() for drawing in drawings]
     svgs = {drawing.name: inline_svg(drawing.figure, name=drawing.name) for drawing in drawn}
     pictures = {drawing.name: png(drawing.figure) for drawing in drawn}
@@ -138,6 +146,12 @@ def drawings(book: RecordBook) -> dict[str, list[Drawing]]:
             title = f"{recipe.title}: error along the way"
             drawn.setdefault(name, []).append(Drawing(f"{name}-curves", title, curves))
     return drawn
+
+
+def comparison_drawing(record: RecordedComparison) -> Drawing:
+    """Its name serves in a page's ids: no sign of a file's name may break out of them."""
+    name, title = re.sub(r"[^\w-]", "-", f"methods-{record.name}"), title_of(record)
+    return Drawing(name, f"{title}: test error over training time", comparison_figure(record.runs, title=title))
 
 
 def run_row(record: Record) -> dict[str, str]:

@@ -99,6 +99,10 @@ class RecordedComparison:
         due = self.methods if seed == self.seeds[0] else self.advanced
         return None if due is None else [method for method in due if self.run(method, seed) is None]
 
+    @property
+    def has_curves(self) -> bool:
+        return any(error is not None for run in self.runs for _, _, error in run.curve)
+
     def seed_name(self, seed: int) -> str:
         """Of a file with several splits each seed has its own."""
         has_own_split = self.split_key is not None and "{" in self.split_key
@@ -136,7 +140,7 @@ def _read_request(asked: dict[str, Any], *, source: str) -> dict[str, Any]:
     return {
         "methods": tuple(asked["methods"]),
         "seeds": tuple(asked["seeds"]),
-        "for_s": asked["for_s"],
+        "for_s": None if asked["for_s"] is None else float(asked["for_s"]),
         "tuning": None if tuning is None else decode(Tuning, tuning, source=source),
         "finalists": asked["finalists"],
         "split_key": asked["split_key"],
