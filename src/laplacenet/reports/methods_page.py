@@ -112,20 +112,19 @@ def index_grid(records: Records) -> Grid:
     """A row for each method, below a row for each family."""
     compared = [record for record in records.comparisons if record.runs]
     columns = (
-        *("method", "what it does", f"published: {COMMON_NAME}", f"ours: {COMMON_NAME}"),
+        *("method and what it does", f"published: {COMMON_NAME} labels", f"ours: {COMMON_NAME} labels"),
         *(f"ours: {data_and_labels(record)}, {budget(record)}" for record in compared),
     )
     rows: list[tuple[str, ...]] = []
     for family, names in FAMILIES.items():
-        rows.append(("", f"**{family}**", *("" for _ in columns[2:])))
+        rows.append((f"**{family}**", *("" for _ in columns[1:])))
         rows += [tuple(_index_cells(name, records, compared)) for name in names]
     return Grid(tuple(map(keep_together, columns)), tuple(rows))
 
 
 def _index_cells(name: str, records: Records, compared: list[RecordedComparison]) -> Iterator[str]:
     method = METHODS[name]
-    yield f"[{name}]({FOLDER}/{name}.md)"
-    yield f"{method.summary}; *{short_source(method.source)}*"
+    yield f"[{name}]({FOLDER}/{name}.md): {method.summary}; *{short_source(method.source)}*"
     yield keep_together(", ".join(_published(name))) or NOTHING
     yield keep_together(", ".join(_reproduced(name, records))) or NOTHING
     for record in compared:
