@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from laplacenet.experiments.benchmark import read_bench_records, read_side_by_side
@@ -21,7 +22,7 @@ from laplacenet.reports.bench_table import markdown_tables
 from laplacenet.reports.comparison import comparison_figure
 from laplacenet.reports.comparison_view import title_of, view_comparison
 from laplacenet.reports.epoch_table import epochs_table
-from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
+from laplacenet.reports.paper_figures import STYLE, error_curves, figure_4, inline_svg, png
 from laplacenet.reports.recorded_comparison import RecordedComparison, read_comparisons
 from laplacenet.reports.rendering import keep_together, plain_cell, template
 from laplacenet.reports.tables import figure_table, machine, paper_tables
@@ -151,7 +152,9 @@ def drawings(book: RecordBook) -> dict[str, list[Drawing]]:
 def comparison_drawing(record: RecordedComparison) -> Drawing:
     """Its name serves in a page's ids: no sign of a file's name may break out of them."""
     name, title = re.sub(r"[^\w-]", "-", f"methods-{record.name}"), title_of(record)
-    return Drawing(name, f"{title}: test error over training time", comparison_figure(record.runs, title=title))
+    with mpl.rc_context(STYLE):
+        figure = comparison_figure(record.runs, title="")
+    return Drawing(name, f"{title}: test error over training time", figure)
 
 
 def run_row(record: Record) -> dict[str, str]:

@@ -27,7 +27,7 @@ def new_figure(width: float, height: float) -> Any:
 def bare(axes: Any) -> None:
     """No box on the right and above; a light grid to read values from."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#e6e6e6", linewidth=0.8)
+    axes.grid(color="#808080", alpha=0.2, linewidth=0.8)
     axes.set_axisbelow(True)
 
 
