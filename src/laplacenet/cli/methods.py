@@ -61,7 +61,7 @@ def show_page(text: str) -> None:
 
 
 def list_methods() -> None:
-    """A line for each, which a terminal may break."""
+    """A line for each with its source; in a terminal with authors and year only, broken where it is too long."""
     from rich.console import Console
     from rich.table import Table
 
@@ -72,8 +72,10 @@ def list_methods() -> None:
         for name, method in METHODS.items():
             typer.echo(f"{name:{width}}  {method.summary} ({method.source})")
         return
+    from laplacenet.reports.method_page import short_source
+
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     for name, method in METHODS.items():
-        table.add_row(name, f"{method.summary} [dim]({method.source})[/dim]")
+        table.add_row(name, f"{method.summary} [dim]({short_source(method.source)})[/dim]")
     console.print(table, highlight=False)

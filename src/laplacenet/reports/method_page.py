@@ -225,8 +225,9 @@ def recorded_table(name: str, records: Records) -> str:
     found = (*reproduced(name, records), *compared(name, records))
     if not found:
         return "None recorded yet."
-    rows = tuple((*map(keep_together, numbers), file) for *numbers, file in found)
-    return markdown_grid(Grid(("data, labels", "training", "test error", "record"), rows))
+    rows = tuple(tuple(map(keep_together, numbers)) for *numbers, _ in found)
+    files = ", ".join(files for *_, files in found)
+    return markdown_grid(Grid(("data, labels", "training", "test error"), rows)) + f"\nRecorded in {files}.\n"
 
 
 @functools.cache

@@ -68,8 +68,8 @@ class TableView:
 
 NOTES = {
     "table-3": "The paper does not say how its supervised baseline was trained; ours is LaplaceNet's own training on"
-    " the labeled images alone. Table VII prints 31.45 for the run that Table III prints 31.64 for. TSSDL and DAG are run"
-    " with equal settings only, because their authors' settings are not known.",
+    " the labeled images alone. Table VII prints 31.45 for the run that Table III prints 31.64 for. TSSDL and DAG are"
+    " run with equal settings only, because their authors' settings are not known.",
     "few-labels": "Ours have 2^17 steps at most. LaplaceNet as published was not made for so few labels.",
     "table-5": "Not run here: Mini-ImageNet's images were not available.",
     "table-7": "The paper's text says CIFAR-10, its table CIFAR-100; the error rates are CIFAR-100's."
