@@ -39,7 +39,9 @@ def methods(
     if pages is not None:
         from laplacenet.reports.methods_page import write_methods_pages
 
-        say(*map(str, write_methods_pages(pages, records)))
+        index, *others = write_methods_pages(pages, records)
+        n_pages = sum(path.suffix == index.suffix for path in others)
+        say(f"{index}; in {others[0].parent}: {n_pages} pages, pictures of comparisons: {len(others) - n_pages}")
     elif name is not None:
         from laplacenet.reports.method_page import method_page, read_all_records
 
