@@ -127,9 +127,9 @@ def protocol_of(record: RecordedComparison) -> Iterator[str]:
         first, *later = (record.seed_name(seed) for seed in record.seeds)
         others = " and ".join(later)
         yield (
-            f"The {in_words(record.finalists)} methods with the lowest test error on {first}"
-            f" are run on {others} too. That choice looks at the test set, so the finalists' errors there may look"
-            " slightly too good; their errors on the others are not affected."
+            f"The {in_words(record.finalists)} methods with the lowest test error on {first} are run on {others} too."
+            f" That choice looks at the test set, so the finalists' errors on {first} may look slightly too good; those"
+            f" on {others} are not affected."
         )
 
 
@@ -158,20 +158,19 @@ def rates_of(missing: Sequence[float], rates: Sequence[float]) -> str:
 def results_grid(record: RecordedComparison) -> Grid:
     """A row for each method, run or not: what it was given, what it took, and its test error."""
     has_each = len(record.seeds) < MANY_SEEDS
-    tuned = ("held-out error",) if record.tuning is not None else ()
+    rate = "learning rate" if record.tuning is None else "learning rate (held-out error)"
     errors = tuple(f"test error, {record.seed_name(seed)}" for seed in record.seeds) if has_each else ()
     mean = ("mean",) if has_each and len(record.seeds) > 1 else () if has_each else ("runs", "test error")
-    columns = ("method", "learning rate", *tuned, "steps", "training time", *errors, *mean)
+    columns = ("method", rate, "steps", "training time", *errors, *mean)
     return Grid(columns, tuple(_row(record, method, has_each=has_each) for method in record.by_error))
 
 
 def _row(record: RecordedComparison, method: str, *, has_each: bool) -> tuple[str, ...]:
     runs, chosen = record.runs_of(method), record.chosen(method)
     rates = [run.experiment.train.lr for run in runs] or ([] if chosen is None else [chosen.experiment.train.lr])
-    tuned = () if record.tuning is None else (NOTHING if chosen is None else error_of(chosen, digits=1),)
+    tuned = "" if chosen is None else f" ({error_of(chosen, digits=1)})"
     took = (
-        " / ".join(dict.fromkeys(f"{rate:g}" for rate in rates)) or "not chosen yet",
-        *tuned,
+        " / ".join(dict.fromkeys(f"{rate:g}" for rate in rates)) + tuned or "not chosen yet",
         " / ".join(dict.fromkeys(grouped(run.experiment.train.steps) for run in runs)) or NOTHING,
         f"{sum(run.train_s for run in runs) / len(runs):.0f} s" if runs else NOTHING,
     )

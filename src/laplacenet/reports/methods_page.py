@@ -58,8 +58,9 @@ Train with any of them by `laplacenet train DATA --method NAME`, set them side b
 COLUMNS_EXPLAINED = """All errors are test errors of the last network. "Published" is the error on CIFAR-100 with 4 000
 labels where LaplaceNet's Table III (13-CNN) or IV (WRN-28-2) has one, with the 13-CNN unless another network is named.
 These numbers come from different code, augmentation and budgets. "Ours" are our own runs: of the same cell of the
-tables, and of the comparisons below, which train all methods under the same conditions. Where the deviations of two
-methods overlap, the numbers do not say which one is better; the [notebook](notebook.md) has more on the runs.
+tables, and of the comparisons below, which train all methods under the same conditions. An error with ± is a mean and
+its standard deviation over runs, one without it is that of a single run. Where the deviations of two methods overlap,
+the numbers do not say which one is better; the [notebook](notebook.md) has more on the runs.
 """
 NOTATION = """## How to read a loss
 
@@ -154,13 +155,16 @@ def comparison_section(record: RecordedComparison) -> str:
     view = view_comparison(record)
     parts = [f"## {view.title}", " ".join(map(plain_cell, view.facts))]
     if record.has_curves:
-        parts.append(f"![Test error of each method over its training time]({picture_path(record).as_posix()})")
+        parts.append(f"![Mean test error of each method over its training time]({picture_path(record).as_posix()})")
     if view.results is not None:
-        parts.append(markdown_grid(view.results))
+        parts.append(keep_together(markdown_grid(view.results)))
     parts += missing_list(view)
     parts += list(map(plain_cell, view.protocol))
     if view.tuning is not None:
-        parts += ["Tuning: error on the held-out labels with each learning rate.", markdown_grid(view.tuning)]
+        parts += [
+            "Tuning: error on the held-out labels with each learning rate.",
+            keep_together(markdown_grid(view.tuning)),
+        ]
     command = " ".join(record.command.split()).replace("`", "'")
     parts.append(f"Record: `results/methods/{record.name}.json`, made by `{command}`.")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
