@@ -54,8 +54,8 @@ SOURCES: dict[str, dict[str, dict[str, Published]]] = {
 }
 """The tables are those of LaplaceNet's paper."""
 PRESET_WORDS = {
-    ORIGINAL: f"`--preset {ORIGINAL}` has the settings of its authors",
-    EQUAL: f"`--preset {EQUAL}` those of LaplaceNet's Table IV",
+    ORIGINAL: f"`--preset {ORIGINAL}` means its authors' settings",
+    EQUAL: f"`--preset {EQUAL}` means the settings of LaplaceNet's Table IV",
 }
 
 
@@ -127,7 +127,7 @@ def commands(name: str) -> Iterator[str]:
     presets = [preset for preset in PRESET_WORDS if PRESETS.get(name, {}).get(preset)]
     if presets:
         said = ", ".join(PRESET_WORDS[preset] for preset in presets)
-        yield f"{said}: `laplacenet train cifar100 --method {name} --preset {presets[0]}`."
+        yield f"{said}, for example `laplacenet train cifar100 --method {name} --preset {presets[0]}`."
 
 
 def settings(name: str) -> Iterator[str]:

@@ -41,7 +41,10 @@ PARTNERS, MIX_WEIGHT, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "weights"
 
 @dataclass(frozen=True)
 class MixUpConfig(MethodConfig):
-    """`n_views` strong views of each image in a step; `mixup_alpha=0` is training without MixUp."""
+    """`n_views` is the number of views of each image in a step.
+
+    `mixup_alpha` is the α of MixUp's λ ~ Beta(α, α); 0 is training without MixUp.
+    """
 
     n_views: int = 3
     mixup_alpha: float = 0.5
@@ -55,7 +58,7 @@ class MixUpConfig(MethodConfig):
 class PseudoLabelConfig(MixUpConfig):
     """`supervised_passes` over the labeled images come first; they count as steps and take at most a fifth of them.
 
-    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful. With an `ema_decay`
+    `class_weighting` weights each image's loss as Iscen et al. do, which LaplaceNet found harmful. With an `ema_decay`
     the features that are labeled, and the network that is tested, are those of a moving average of the weights.
     """
 

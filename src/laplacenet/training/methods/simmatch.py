@@ -32,7 +32,7 @@ class SimMatchConfig(FixMatchConfig):
     """`temperature` is that of similarities; a guess has the share `smoothing` in its target, similar images the rest.
 
     `instance_weight` is the paper's λ_in, `n_projected` the size of the compared vectors, and `momentum` that of the
-    average to which guesses are aligned.
+    average of the outputs, by which guesses are aligned.
     """
 
     name: str = "simmatch"

@@ -17,7 +17,10 @@ from laplacenet.training.views import ViewGroup, groups_of_views
 
 @dataclass(frozen=True)
 class WeakStrongConfig(MethodConfig):
-    """`unlabeled_weight` is λ, that of the unlabeled images; `ema_decay` is that of the average that is tested."""
+    """`unlabeled_weight` is λ, the weight of the loss on unlabeled images.
+
+    `ema_decay` is the decay of the average of the weights that is tested.
+    """
 
     unlabeled_weight: float = 1.0
     ema_decay: float = 0.999
