@@ -33,7 +33,7 @@ class MixMatchConfig(MethodConfig):
     """`n_guesses` is the paper's K, `temperature` T, `alpha` α and `unlabeled_weight` λ_U (for CIFAR-10).
 
     λ_U rises linearly over the first `ramp_up` of all steps; the authors' 16 384 of 2^20 steps are 1/64. `strength` is
-    that of all views: weak (flip and crop) as theirs, or strong. `ema_decay` is the decay of the average that is tested.
+    that of all views: weak (flip and crop) as theirs, or strong. `ema_decay` is that of the average that is tested.
     """
 
     name: str = "mixmatch"
