@@ -15,6 +15,8 @@ from torch.nn.functional import normalize
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+METHOD_PAGES = sorted((ROOT / "docs/methods").glob("*.md"))
+"""Made by laplacenet methods --pages."""
 FENCE = re.compile(r"(?:<!-- tests add: (?P<added>.*?) -->\n+)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
 TEXT_ONLY = ("text", "csv", "json")
 """Fences that show what is read or written; nothing in them could be run."""

@@ -47,12 +47,23 @@ def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: 
     for name in ("figure-2", "table-3", "table-9", "figure-4", "class-weighting"):
         assert f"\n{name}\n" in f"\n{shown}"
     (headline,) = (line for line in shown.splitlines() if "31.64" in line)
-    assert headline.split() == ["cifar100/4000", "LaplaceNet", "31.64", "±", "0.02", "16", "min", "20", "s", "-"]
+    assert headline.split() == ["LaplaceNet", "31.64", "±", "0.02", "16", "min", "20", "s", "-"]
     assert "not measured" in shown
-    _, _, only, *_ = laplacenet(
+    _, _, column, only, *_ = laplacenet(
         *("reproduce", "table-3", "--list", "--column", "cifar100/4000", "--row", "LaplaceNet", "--results", tmp_path)
     ).splitlines()
-    assert only == headline
+    assert (column, only.split()) == ("  cifar100/4000", headline.split())
+
+
+def test_the_list_of_all_tables_fits_a_terminal_and_leaves_other_methods_to_the_list_of_one(tmp_path: Path) -> None:
+    write_record(tmp_path, record_of(headline_with_views(3)))
+    write_record(tmp_path, record_of(headline_with_views(3), base_steps=SHORT_STEPS))
+    shown = laplacenet("reproduce", "--list", "--results", tmp_path)
+    assert max(len(line) for line in shown.splitlines() if line.startswith("    ")) <= 80
+    assert any(line.endswith("1 full, 1 short") for line in shown.splitlines() if "31.64" in line)
+    assert "  12 other methods: laplacenet reproduce table-3 --list\n" in shown
+    assert "UDA" not in shown
+    assert "UDA, equal" in laplacenet("reproduce", "table-4", "--list", "--results", tmp_path)
 
 
 def test_other_methods_are_run_where_their_row_or_preset_is_asked_for() -> None:

@@ -1,52 +1,137 @@
-"""The page of methods is what the code says, and the page on adding one names what there is."""
+"""The pages of methods are what the code and the records say, and the page on adding one names what there is."""
 
+import re
+import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from references_cli import Shell
-from references_docs import ROOT, write_added_method
+from references_docs import METHOD_PAGES, ROOT, snippets, write_added_method
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
-from laplacenet.reports.methods_page import methods_page
+from laplacenet.reports.method_page import explains, own_fields
+from laplacenet.reports.methods_page import FAMILIES, write_methods_pages
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS, config_class, method_class
 from laplacenet.training.methods.base import BaseMethod
 
 ADDING = ROOT / "docs/add-a-method.md"
+COMMAND = "run laplacenet methods --pages docs"
+LARGEST_PICTURE = 150_000
 
 
-def test_the_page_of_methods_is_made_from_the_code_and_the_records() -> None:
-    page = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
-    assert page == methods_page(ROOT / "results/methods"), "run laplacenet methods --page > docs/methods.md"
-    assert all(f"## {name}\n" in page for name in METHODS)
+def section(page: str, title: str) -> str:
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def test_the_page_says_of_every_method_what_is_published_and_what_is_recorded(tmp_path: Path) -> None:
-    """A comparison stands there as a table of its own and in the sections of its methods."""
-    (tmp_path / "methods").mkdir()
-    page = methods_page(tmp_path / "methods")
-    assert page.count("\n- Recorded: nothing yet.\n") == len(METHODS)
-    assert all("\n- Published" in section for section in page.split("\n## ")[1:])
-    record = tmp_path / "methods" / "digits.json"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("docs")
+    write_methods_pages(out, ROOT / "results/methods")
+    return out
+
+
+def test_the_pages_are_made_from_the_code_and_the_records(made: Path) -> None:
+    written = sorted(path.relative_to(made) for path in made.rglob("*.md"))
+    assert written == sorted(path.relative_to(ROOT / "docs") for path in [ROOT / "docs/methods.md", *METHOD_PAGES])
+    for path in written:
+        assert (ROOT / "docs" / path).read_text(encoding="utf-8") == (made / path).read_text(encoding="utf-8"), COMMAND
+
+
+def test_the_pictures_are_those_of_the_records_and_small(made: Path) -> None:
+    drawn = sorted(path.name for path in made.rglob("*.png"))
+    assert drawn == sorted(path.name for path in (ROOT / "docs/methods").glob("*.png")), COMMAND
+    assert "digits.png" in drawn
+    for name in drawn:
+        ours, shown = (
+            np.asarray(Image.open(folder / "methods" / name).convert("RGB"), dtype=float)
+            for folder in (made, ROOT / "docs")
+        )
+        assert ours.shape == shown.shape
+        assert abs(ours - shown).mean() < 1, COMMAND  # fonts may differ
+        assert (ROOT / "docs/methods" / name).stat().st_size < LARGEST_PICTURE
+
+
+def test_every_method_belongs_to_one_family_and_has_a_link(made: Path) -> None:
+    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(METHODS)
+    index = (made / "methods.md").read_text(encoding="utf-8")
+    assert all(index.count(f"| [{name}](methods/{name}.md): ") == 1 for name in METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_page_has_idea_loss_state_command_settings_and_numbers(name: str, made: Path) -> None:
+    page = (made / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    assert len(section(page, "Idea")) > 100
+    assert section(page, "Loss").startswith("\n> ")
+    assert section(page, "Kept between steps").strip()
+    assert f"$ laplacenet train digits --labels 40 --method {name}\n" in section(page, "Train it")
+    assert section(page, "Published test errors, %").strip()
+    assert "digits, 40" in section(page, "Our test errors").replace("\u00a0", " ")
+    prose, _, tables = section(page, "Settings").partition("\n| setting |")
+    for field in own_fields(config_class(name)):
+        assert explains([prose], field), f"no docstring of its settings says what {field} is"
+        assert f"| `method.{field}` | " in tables
+
+
+@pytest.mark.parametrize("page", METHOD_PAGES, ids=lambda page: page.stem)
+def test_no_table_of_a_page_has_an_empty_column(page: Path) -> None:
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.M):
+        rows = [line.strip("|\n").split("|") for line in table.splitlines()]
+        assert len({len(row) for row in rows}) == 1
+        assert all(any(cell.strip() for cell in column) for column in zip(*rows[2:], strict=True)), table
+
+
+@pytest.mark.parametrize("page", METHOD_PAGES, ids=lambda page: page.stem)
+def test_the_command_of_a_page_trains(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    (snippet,) = snippets(page)
+    assert snippet.kind == "console"
+    for command in snippet.commands():
+        program, *words = shlex.split(command)
+        assert program == "laplacenet"
+        shell.succeeds(*words)
+
+
+def test_the_pages_say_what_is_recorded(tmp_path: Path) -> None:
+    """A comparison stands on the index and on the pages of its methods."""
+    records, out = tmp_path / "results" / "methods", tmp_path / "docs"
+    records.mkdir(parents=True)
+    write_methods_pages(out, records)
+    assert all("\nNone recorded yet.\n" in (out / f"methods/{name}.md").read_text() for name in METHODS)
     words = f"compare digits --methods supervised,fixmatch --labels 40 --steps 3 --device cpu --out {tmp_path}/out"
-    answer = CliRunner().invoke(app, [*words.split(), "--record", str(record)])
+    answer = CliRunner().invoke(app, [*words.split(), "--record", str(records / "short.json")])
     assert answer.exit_code == 0, answer.output
-    page = methods_page(tmp_path / "methods")
-    assert "## Side by side: digits, 40 labels, 3 steps\n\n| method |" in page
-    assert page.count("- Recorded on digits with 40 labels: ") == 2
-    assert page.count("\n- Recorded: nothing yet.\n") == len(METHODS) - 2
+    write_methods_pages(out, records)
+    index = (out / "methods.md").read_text()
+    assert "\n## Digits, 40 labels, 3 steps each\n" in index
+    assert "(methods/short.png)" in index
+    assert (out / "methods/short.png").is_file()
+    assert "`results/methods/short.json`" in (out / "methods/fixmatch.md").read_text()
+    assert "None recorded yet." in (out / "methods/uda.md").read_text()
 
 
-def test_one_method_is_described_by_its_section_of_the_page() -> None:
-    page = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+def test_one_method_is_described_by_its_page() -> None:
+    page = (ROOT / "docs/methods/fixmatch.md").read_text(encoding="utf-8")
     answer = CliRunner().invoke(app, ["methods", "fixmatch", "--records", str(ROOT / "results/methods")])
     assert answer.exit_code == 0
-    assert answer.output.startswith("## fixmatch\n")
+    assert answer.output.startswith("# fixmatch\n")
     assert answer.output in page
+    elsewhere = CliRunner().invoke(app, ["methods", "fixmatch", "--records", "no/such/folder"])
+    assert "there is no folder `no/such/folder`" in elsewhere.output
     unknown = CliRunner().invoke(app, ["methods", "fixmach"])
     assert isinstance(unknown.exception, InputError)
     assert "unknown method 'fixmach'; choose one of laplacenet, " in str(unknown.exception)
+
+
+def test_pages_and_a_name_together_are_refused(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(app, ["methods", "fixmatch", "--pages", str(tmp_path)])
+    assert isinstance(answer.exception, InputError)
+    assert "leave out NAME" in str(answer.exception)
 
 
 def test_the_methods_that_the_page_explains_are_those_of_the_engine() -> None:

@@ -1,6 +1,7 @@
 """The numbers on the page of results, and those that the README repeats, are those of the records."""
 
 import json
+import re
 
 import pytest
 from references_docs import ROOT
@@ -104,3 +105,11 @@ def test_the_graphs_at_scale_are_the_recorded_ones() -> None:
     record = json.loads((ROOT / "results/bench/cuda-nvidia-h200-2026-11-16T1644.json").read_text(encoding="utf-8"))
     ratios = [row["step_ms"] / row["bare_ms"] for row in record["rows"]["methods"]]
     assert f"the {len(ratios)} methods | | {min(ratios):.2f} to {max(ratios):.2f} of their bare passes" in RESULTS
+
+
+def test_the_comparisons_that_the_page_points_to_are_on_the_page_of_methods() -> None:
+    index = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+    slugs = {re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in re.findall(r"^## (.*)$", index, re.M)}
+    pointed = re.findall(r"\(methods\.md#([^)]*)\)", RESULTS)
+    assert pointed
+    assert set(pointed) <= slugs

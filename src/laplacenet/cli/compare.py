@@ -23,7 +23,7 @@ from laplacenet.cli.train import Data, Labels
 Methods = Annotated[
     str,
     typer.Option(
-        metavar="A,B,…", callback=known_methods, help="The methods, by names that laplacenet methods lists, or all."
+        metavar="A,B,…", callback=known_methods, help="Which methods (laplacenet methods lists them), or all."
     ),
 ]
 RunTime = Annotated[
@@ -41,12 +41,16 @@ SplitKey = Annotated[
 Tune = Annotated[
     float | None,
     typer.Option(
-        parser=duration_of("--tune"), metavar="TIME", help="Choose each method's learning rate by runs of this length."
+        parser=duration_of("--tune"),
+        metavar="TIME",
+        help="First choose each method's learning rate by runs of this length.",
     ),
 ]
-Rates = Annotated[str | None, typer.Option(metavar="A,B,…", help="The learning rates to choose among.")]
-HeldOut = Annotated[int | None, typer.Option(help="How many of the labels to hold out for choosing the rates.")]
-Finalists = Annotated[int | None, typer.Option(help="Only this many of the best methods get further seeds.")]
+Rates = Annotated[str | None, typer.Option(metavar="A,B,…", help="The learning rates that --tune chooses among.")]
+HeldOut = Annotated[int | None, typer.Option(help="How many of the labels to hold out and judge the rates by.")]
+Finalists = Annotated[
+    int | None, typer.Option(help="Run further seeds only of this many methods, the best on the first.")
+]
 Limit = Annotated[
     float | None,
     typer.Option(
@@ -56,7 +60,9 @@ Limit = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The folder of the comparison.  [default: runs/compare-DATA]")]
-Record = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write all numbers and what produced them.")]
+Record = Annotated[
+    Path | None, typer.Option(metavar="FILE.json", help="Write all results here too; runs it holds are not made again.")
+]
 
 
 def compare(
@@ -91,10 +97,12 @@ def compare(
 
     \b
     Examples:
-      laplacenet compare digits --methods supervised,fixmatch,laplacenet --labels 40 --for 30s --seeds 3
-      laplacenet compare cifar100 --methods fixmatch,laplacenet --labels SPLITS.npz --split-key "4000/{split:02d}"
-        --tune 1m --rates 0.01,0.03,0.1 --held-out 400 --for 5m --seeds 2 --limit 25m
-      laplacenet compare digits --methods uda,fixmatch --steps 600 --set uda:method.temperature=0.5
+      laplacenet compare digits --labels 40 --for 30s --seeds 3
+      laplacenet compare digits --methods uda,fixmatch --steps 600
+        --set uda:method.temperature=0.5
+      laplacenet compare cifar100 --methods fixmatch,laplacenet --for 5m
+        --labels SPLITS.npz --split-key "4000/{split:02d}" --seeds 2
+        --tune 1m --rates 0.01,0.03,0.1 --held-out 400 --limit 25m
     """
     asked = locals()
     from laplacenet.cli.choices import chosen_experiment, in_folder

@@ -122,7 +122,7 @@ def label(
     \b
     Examples:
       laplacenet label photos/
-      laplacenet label photos/ --labels labels.csv --labels more.csv --for 15m --no-flip
+      laplacenet label photos/ --labels labels.csv --labels more.csv --for 15m
       laplacenet label embeddings.npz --labels labels.npy --out runs/mine
     """
     asked = locals()

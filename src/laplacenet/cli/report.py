@@ -19,8 +19,8 @@ def report(
 ) -> None:
     """Write the report page of a run again; or, without a run, the report on the paper.
 
-    The report on the paper shows its tables, figures and claims beside what is recorded, as one HTML page (report.html)
-    and as Markdown (report.md); benchmarks become Markdown tables (bench.md).
+    The report on the paper shows its tables, figures and claims beside what is recorded, and recorded comparisons of
+    methods, as one HTML page (report.html) and as Markdown (report.md); benchmarks become Markdown tables (bench.md).
 
     \b
     Examples:

@@ -98,9 +98,12 @@ def reproduce(
     Examples:
       laplacenet reproduce --list
       laplacenet reproduce all --list
-      laplacenet reproduce table-3 --column cifar100/4000 --splits 0-4 --data-dir DIR --split-file FILE
+      laplacenet reproduce table-4 --list
+      laplacenet reproduce table-3 --column cifar100/4000 --splits 0-4
+        --data-dir DIR --split-file FILE
       laplacenet reproduce figure-3 --steps 25000 --for 9m
-      laplacenet reproduce all --for 25m --split-file cifar10=FILE --split-file cifar100=FILE
+      laplacenet reproduce all --for 25m --split-file cifar10=FILE
+        --split-file cifar100=FILE
     """
     asked = locals()
     from laplacenet.cli.reproduction import Request, list_request, make, refuse_unused

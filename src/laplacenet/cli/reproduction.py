@@ -137,6 +137,7 @@ def list_plan(records: Sequence[Record]) -> None:
 
 
 def list_cells(request: Request, book: RecordBook) -> None:
+    """The cells of one table or figure; or of all, but for those of other methods, which would be most of the list."""
     if request.name is None and (request.column or request.row):
         raise InputError("--column and --row choose within a table or figure; name it")
     if request.name in (None, FIGURE_2):
@@ -147,12 +148,33 @@ def list_cells(request: Request, book: RecordBook) -> None:
         recipe = find_recipe(name)
         cells = _cells(recipe, request, is_listed=True)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
-        for cell in cells:
-            published, cost = "" if cell.published is None else str(cell.published), _cost(cell.experiment)
-            row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
-            typer.echo(f"  {cell.column:<20} {row:<32} {published:<14} {cost:<13} {_recorded(cell, book)}".rstrip())
+        others = {cell.row for cell in recipe.others if cell.preset is not None} if request.name is None else set()
+        show_cells([cell for cell in cells if cell.row not in others], book)
+        if others:
+            typer.echo(f"  {len(others)} other methods: laplacenet reproduce {name} --list")
         typer.echo("")
-    typer.echo(f"published number · time of one run with the paper's schedule on {MEASURED_ON} · what is recorded")
+    typer.echo(
+        "Below each data set and number of labels: the row, its published number, the\n"
+        f"expected time of a run with the paper's schedule on {MEASURED_ON}, and how\n"
+        "many runs are recorded with the paper's steps (full) or with fewer (short)."
+    )
+
+
+def show_cells(cells: Sequence[Cell], book: RecordBook) -> None:
+    """By data set and number of labels; every column as wide as its longest entry."""
+    rows = [_listed(cell, book) for cell in cells]
+    widths = [max(map(len, entries)) for entries in zip(*rows, strict=True)]
+    for column in dict.fromkeys(cell.column for cell in cells):
+        typer.echo(f"  {column}")
+        for row in [row for cell, row in zip(cells, rows, strict=True) if cell.column == column]:
+            padded = (f"{entry:<{width}}" for entry, width in zip(row, widths, strict=True))
+            typer.echo(f"    {'  '.join(padded)}".rstrip())
+
+
+def _listed(cell: Cell, book: RecordBook) -> tuple[str, ...]:
+    published = "" if cell.published is None else str(cell.published)
+    row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
+    return row, published, _cost(cell.experiment), _recorded(cell, book)
 
 
 def _cost(experiment: Experiment) -> str:
@@ -167,11 +189,11 @@ def _came_out(record: Record) -> str:
 
 
 def _recorded(cell: Cell, book: RecordBook) -> str:
-    found = [
-        f"{len(series.records)} × {'full' if series.is_full else f'{series.base_steps} steps'} ({series.split_source})"
-        for series in book.series(cell.experiment)
-    ]
-    return ", ".join(found) or "-"
+    """How many runs there are with the paper's schedule and with a shorter one."""
+    series = book.series(cell.experiment)
+    n_full = sum(len(one.records) for one in series if one.is_full)
+    n_short = sum(len(one.records) for one in series if not one.is_full)
+    return ", ".join(f"{n} {kind}" for n, kind in ((n_full, "full"), (n_short, "short")) if n) or "-"
 
 
 def work_through(request: Request, *, execution: Execution, limit_s: float | None) -> None:

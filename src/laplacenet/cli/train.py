@@ -110,7 +110,7 @@ def train(
     Examples:
       laplacenet train digits --labels 40
       laplacenet train digits --method fixmatch --seed 5
-      laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05 --out runs/hundred
+      laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05
       laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
     """

@@ -8,10 +8,11 @@ import numpy as np
 
 from laplacenet.evaluation.spread import mean_and_std
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
-from laplacenet.reports.style import bare, class_colors, new_figure, save
+from laplacenet.reports.style import COLORS, bare, class_colors, new_figure, save
 
 COLUMNS = ("method", "learning rate", "steps", "training time", "runs", "test error")
 N_TIMES = 200
+N_BESIDE_THE_CURVES = 8  # methods that a legend can name within the picture
 
 
 def by_method(results: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
@@ -48,32 +49,55 @@ def markdown_table(results: Sequence[FinishedRun]) -> str:
 
 
 def draw_comparison(results: Sequence[FinishedRun], path: Path, *, title: str) -> None:
-    """The mean test error of each method over its training time, and the standard deviation where seeds allow one."""
-    figure = new_figure(7.2, 4.6)
-    axes = figure.subplots()
+    """The figure of a comparison as a file."""
+    save(comparison_figure(results, title=title), path)
+
+
+def comparison_figure(results: Sequence[FinishedRun], *, title: str) -> Any:
+    """The mean test error of each method over its training time, and the standard deviation where seeds allow one.
+
+    With many methods errors are on a logarithmic scale, without deviations, and the names stand beside the picture.
+    """
     methods = by_method(results)
-    for (method, own), color in zip(methods.items(), class_colors(len(methods)), strict=True):
-        curves = [_known(result) for result in own]
-        curves = [(times, errors) for times, errors in curves if len(times)]
-        if not curves:
-            continue
-        # by shares of each run's own time: all of them end where the line ends
-        shares = np.linspace(max(times[0] / times[-1] for times, _ in curves), 1, N_TIMES)
-        grid = shares * np.mean([times[-1] for times, _ in curves])
-        errors = 100 * np.stack([np.interp(shares, times / times[-1], values) for times, values in curves])
-        mean = errors.mean(axis=0)
-        axes.plot(grid, mean, color=color, label=f"{method}: {mean[-1]:.1f} %")
-        if len(curves) > 1:
-            deviation = errors.std(axis=0, ddof=1)
-            axes.fill_between(grid, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
+    has_many = len(methods) > N_BESIDE_THE_CURVES
+    figure = new_figure(9.0 if has_many else 7.2, 5.0 if has_many else 4.6)
+    axes = figure.subplots()
+    for place, ((method, own), color) in enumerate(zip(methods.items(), class_colors(len(methods)), strict=True)):
+        style = "-" if place < len(COLORS) else "--"  # from here on colors repeat
+        _draw_method(axes, method, own, color=color, style=style, with_deviation=not has_many)
     axes.set_title(title, fontsize=11)
     axes.set_xlabel("training time in seconds")
     axes.set_ylabel("test error in %")
-    axes.set_ylim(bottom=0)
+    if has_many:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(lambda error, _: f"{error:g}" if f"{error:g}"[0] in "25" else "")
+    else:
+        axes.set_ylim(bottom=0)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=9)
+        if has_many:
+            figure.legend(frameon=False, fontsize=8.5, loc="outside right upper")
+        else:
+            axes.legend(frameon=False, fontsize=9)
     bare(axes)
-    save(figure, path)
+    return figure
+
+
+def _draw_method(
+    axes: Any, method: str, results: Sequence[FinishedRun], *, color: str, style: str, with_deviation: bool
+) -> None:
+    curves = [(times, errors) for times, errors in map(_known, results) if len(times)]
+    if not curves:
+        return
+    # by shares of each run's own time: all of them end where the line ends
+    shares = np.linspace(max(times[0] / times[-1] for times, _ in curves), 1, N_TIMES)
+    grid = shares * np.mean([times[-1] for times, _ in curves])
+    errors = 100 * np.stack([np.interp(shares, times / times[-1], values) for times, values in curves])
+    mean = errors.mean(axis=0)
+    axes.plot(grid, mean, style, color=color, label=f"{method}: {mean[-1]:.1f} %")
+    if with_deviation and len(curves) > 1:
+        deviation = errors.std(axis=0, ddof=1)
+        axes.fill_between(grid, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
 
 
 def _known(result: FinishedRun) -> tuple[np.ndarray, np.ndarray]:

@@ -1,172 +1,181 @@
-"""The page of methods: idea, loss, settings and recorded numbers of each, from the code and the records themselves."""
+"""The pages of methods: an index with what is recorded, a page for each method, a picture for each comparison."""
 
-import dataclasses
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from laplacenet.evaluation.spread import mean_and_std
-from laplacenet.experiments.finished_runs import read_finished_run
-from laplacenet.experiments.paper.published import (
-    LAPLACENET,
-    LATER,
-    LATER_ON_WRN_28_8,
-    SUPERVISED,
-    TABLE_3,
-    TABLE_4,
-    TABLE_5,
-    Published,
+from laplacenet.reports.comparison import draw_comparison
+from laplacenet.reports.comparison_view import (
+    NOTHING,
+    ComparisonView,
+    Grid,
+    budget,
+    data_and_labels,
+    error_of,
+    markdown_grid,
+    spread_of,
+    title_of,
+    view_comparison,
 )
-from laplacenet.experiments.paper.recipes import find_recipe
-from laplacenet.experiments.paper.records import read_records
-from laplacenet.experiments.paper.rivals import RIVALS
-from laplacenet.experiments.paper.series import RecordBook, last_error, schedule
-from laplacenet.reports.comparison import markdown_table
-from laplacenet.runtime import InputError, read_json
-from laplacenet.training import METHODS, config_class, method_class
-from laplacenet.training.methods.presets import EQUAL, ORIGINAL, PRESETS, on_cifar100
+from laplacenet.reports.method_page import (
+    Records,
+    method_page,
+    published_errors,
+    read_all_records,
+    reproduced,
+    short_source,
+)
+from laplacenet.reports.recorded_comparison import RecordedComparison
+from laplacenet.reports.rendering import keep_together, plain_cell
+from laplacenet.reports.style import reduce_colors
+from laplacenet.runtime import write_whole
+from laplacenet.training import METHODS
+
+INDEX, FOLDER = "methods.md", "methods"
+COMMON_CELL, COMMON_NAME = "cifar100/4000", "CIFAR-100, 4 000"
+"""The cell of the paper's tables that most methods have a published number for."""
+USUAL_NETWORK = "13-CNN"
+FAMILIES = {
+    "Baselines": ("supervised", "network-labels"),
+    "Labels from a graph": ("laplacenet", "lp", "mt-lp", "dag"),
+    "Agreement between outputs": (
+        *("pi-model", "temporal-ensembling", "mean-teacher", "vat", "sntg", "fast-swa", "ict", "dual-student"),
+    ),
+    "The network's own labels": ("tssdl", "pl-mixup", "mixmatch"),
+    "Weak views label strong ones": (
+        *("uda", "fixmatch", "flexmatch", "freematch", "softmatch", "adamatch", "simmatch"),
+    ),
+}
 
 INTRODUCTION = """# Methods
 
-<!-- made by `laplacenet methods --page`; edit the methods' docstrings instead -->
+<!-- made by `laplacenet methods --pages`; edit the methods' docstrings and the records instead -->
 
-Train any of them with `laplacenet train DATA --method NAME`, with its authors' settings by `--preset original`, or on
-the terms of LaplaceNet's Table IV by `--preset equal`; set them side by side with `laplacenet compare`. To write your
-own, see [Add a method](add-a-method.md).
-
-`laplacenet methods NAME` prints one section of this page. Published numbers are test errors in percent; they come from
-different code bases, augmentations and budgets. Recorded ones are ours.
-
-In the losses x is a labeled image with label y, u an unlabeled one, f the network's logits and p = softmax f, z its
-features, C the number of classes, b the number of images in a batch (b_u of them unlabeled), CE the cross-entropy, H
-the entropy, and w(t) a weight that rises at the beginning. Unlabeled batches hold no labeled images; some authors, such
-as FixMatch's, draw them from all. A network that is tested as an average of weights begins as their plain mean, so that
-the first weights do not linger. "Our reading" says where a method departs from its paper or its authors' code, or had
-to be completed.
+LaplaceNet and 23 other methods of semi-supervised learning train with the same engine, networks and views. Each has a
+page: its idea, loss, settings, published errors and ours. `laplacenet methods NAME` prints that page in the terminal.
+Train with any of them by `laplacenet train DATA --method NAME`, set them side by side with
+[`laplacenet compare`](compare.md), or [add your own](add-a-method.md).
 """
-UNPUBLISHED = "- Published: nothing in LaplaceNet's tables or in USB's."
-UNRECORDED = "- Recorded: nothing yet."
-RECIPES = ("table-3", "table-4", "table-5", "few-labels")
+COLUMNS_EXPLAINED = """All errors are test errors of the last network. "Published" is the error on CIFAR-100 with 4 000
+labels where LaplaceNet's Table III (13-CNN) or IV (WRN-28-2) has one, with the 13-CNN unless another network is named.
+These numbers come from different code, augmentation and budgets. "Ours" are our own runs: of the same cell of the
+tables, and of the comparisons below, which train all methods under the same conditions. An error with ± is a mean and
+its standard deviation over runs, one without it is that of a single run. Where the deviations of two methods overlap,
+the numbers do not say which one is better; the [notebook](notebook.md) has more on the runs.
+"""
+NOTATION = """## How to read a loss
+
+The losses keep the letters of the methods' papers. On all pages
+
+| letter | meaning |
+|---|---|
+| x, y | a labeled image and its label |
+| u | an unlabeled image |
+| f, p | the network's logits, and p = softmax f |
+| z | the network's features (in the Π-model's papers its output) |
+| C | the number of classes |
+| b, b_u | the images in a batch, and the unlabeled ones among them |
+| w(t) | a weight that rises in the first part of training |
+| CE, KL, H | cross-entropy, Kullback–Leibler divergence, entropy |
+| [ … ] | 1 if the condition holds, else 0 |
+| weak, strong | a view by flip and crop; a view by RandAugment and cutout |
+
+Unlabeled batches hold no labeled images; some authors, such as FixMatch's, draw them from all images. Where an average
+of the weights is tested, it begins as their plain mean, so that the first weights do not linger. "Our reading" says
+where a method departs from its paper or its authors' code, or had to be completed.
+"""
 
 
-def methods_page(records: Path) -> str:
-    """`records` holds what `laplacenet compare --record` wrote, and the folder above it the records of `reproduce`."""
-    contents, book = _records(records)
-    tables = [_side_by_side(content) for content in contents if content["runs"]]
-    return "\n".join([INTRODUCTION, *tables, *(_section(name, contents, book) for name in METHODS)])
+def write_methods_pages(out: Path, records: Path) -> list[Path]:
+    """`methods.md`, and in `methods/` a page for each method and a picture of each comparison that has runs."""
+    known = read_all_records(records)
+    pages = {Path(INDEX): methods_index(known)}
+    pages |= {Path(FOLDER) / f"{name}.md": method_page(name, known) + FOOTER for name in METHODS}
+    for path, text in pages.items():
+        (out / path).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out / path, text.encode())
+    pictures = {out / picture_path(record): record for record in known.comparisons if record.has_curves}
+    for path, record in pictures.items():
+        draw_comparison(record.runs, path, title=title_of(record))
+        reduce_colors(path)
+    return [*(out / path for path in pages), *pictures]
 
 
-def method_section(name: str, records: Path) -> str:
-    """One method's section of the page."""
-    method_class(name)
-    if name not in METHODS:
-        raise InputError(f"{name}: give the name of a method that comes with laplacenet; laplacenet methods lists them")
-    return _section(name, *_records(records))
+FOOTER = "\n[All methods](../methods.md) · [how to read a loss](../methods.md#how-to-read-a-loss)\n"
 
 
-def _records(folder: Path) -> tuple[list[dict[str, Any]], RecordBook]:
-    contents = [read_json(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
-    return contents, RecordBook(read_records(folder.parent) if folder.parent.is_dir() else [])
+def methods_index(records: Records) -> str:
+    comparisons = [comparison_section(record) for record in records.comparisons]
+    table = markdown_grid(index_grid(records))
+    return "\n".join([INTRODUCTION, "## All methods\n", COLUMNS_EXPLAINED, table, *comparisons, NOTATION])
 
 
-def _side_by_side(record: dict[str, Any]) -> str:
-    """A comparison as its own table."""
-    runs = [read_finished_run(entry, source="record") for entry in record["runs"]]
-    n_labeled = next((run.outcome.n_labeled for run in runs if run.outcome is not None), None)
-    labels = "" if n_labeled is None else f", {n_labeled} labels"
-    return f"## Side by side: {_name(record)}{labels}, {_budget(record)}\n\n{markdown_table(runs)}"
+def index_grid(records: Records) -> Grid:
+    """A row for each method, below a row for each family."""
+    compared = [record for record in records.comparisons if record.runs]
+    columns = (
+        *("method and what it does", f"published: {COMMON_NAME} labels", f"ours: {COMMON_NAME} labels"),
+        *(f"ours: {data_and_labels(record)}, {budget(record)}" for record in compared),
+    )
+    rows: list[tuple[str, ...]] = []
+    for family, names in FAMILIES.items():
+        rows.append((f"**{family}**", *("" for _ in columns[1:])))
+        rows += [tuple(_index_cells(name, records, compared)) for name in names]
+    return Grid(tuple(map(keep_together, columns)), tuple(rows))
 
 
-def _name(record: dict[str, Any]) -> str:
-    return str(record["comparison"]["base"]["name"])
-
-
-def _budget(record: dict[str, Any]) -> str:
-    for_s = record["comparison"].get("for_s")
-    return f"{record['runs'][0]['steps']} steps" if for_s is None else f"{for_s / 60:g} min of training"
-
-
-def _section(name: str, records: Sequence[dict[str, Any]], book: RecordBook) -> str:
-    method, config = METHODS[name], config_class(name)
-    lines = [f"## {name}", "", f"{_sentence(method.summary)} *{method.source}.*", "", f"**Loss.** {_text(method)}"]
-    if _text(config):
-        lines += ["", f"**Settings.** {_text(config)}"]
-    published = list(_published(name)) or [UNPUBLISHED]
-    recorded = [*_reproduced(name, book), *_numbers(name, records)] or [UNRECORDED]
-    return "\n".join([*lines, "", *_settings(name), "", *published, *recorded]) + "\n"
-
-
-def _reproduced(name: str, book: RecordBook) -> Iterator[str]:
-    """The method's cells of the paper's tables that are recorded, each by its best schedule."""
-    for recipe in map(find_recipe, RECIPES):
-        for cell in [cell for cell in (*recipe.cells, *recipe.others) if cell.experiment.method.name == name]:
-            series = book.series(cell.experiment)
-            spread = series[0].spread(last_error) if series else None
-            if spread is not None:
-                of_cell = f"{recipe.name}, {cell.column.replace('/', ', ')} labels, {cell.experiment.model.name}"
-                settings = "" if cell.preset is None else f", {cell.preset} settings"
-                yield f"- Recorded ({of_cell}{settings}): {spread} % test error ({schedule(series[0])})."
-
-
-def _settings(name: str) -> Iterator[str]:
-    """The method's own settings first, then those of training that a preset changes."""
-    presets = PRESETS.get(name, {})
-    default = {f"method.{field.name}": field.default for field in dataclasses.fields(config_class(name))}
-    default.pop("method.name")
-    rows = {**default, **{path: "" for preset in presets.values() for path in preset if path not in default}}
-    yield f"| setting | default | {ORIGINAL} | {EQUAL} |"
-    yield "|---|---|---|---|"
-    for path, value in rows.items():
-        original, equal = (_in_preset(name, preset, path) for preset in (ORIGINAL, EQUAL))
-        yield f"| `{path}` | {_value(value)} | {original} | {equal} |"
-
-
-def _in_preset(name: str, preset: str, path: str) -> str:
-    shown = _value(PRESETS.get(name, {}).get(preset, {}).get(path, ""))
-    other = on_cifar100(name, preset).get(path)
-    return shown if other is None else f"{shown} (CIFAR-100: {_value(other)})".strip()
-
-
-ROWS = {LAPLACENET: "laplacenet", SUPERVISED: "supervised", **RIVALS}
-SOURCES: tuple[tuple[str, dict[str, dict[str, Published]]], ...] = (
-    ("LaplaceNet's Table III, 13-CNN", TABLE_3.rows),
-    ("LaplaceNet's Table IV, WRN-28-2", TABLE_4.rows),
-    ("LaplaceNet's Table V, ResNet-18", TABLE_5.rows),
-    ("USB, WRN-28-2", LATER),
-    ("USB or the method's paper, WRN-28-8", LATER_ON_WRN_28_8),
-)
+def _index_cells(name: str, records: Records, compared: list[RecordedComparison]) -> Iterator[str]:
+    method = METHODS[name]
+    yield f"[{name}]({FOLDER}/{name}.md): {method.summary}; *{short_source(method.source)}*"
+    yield keep_together(", ".join(_published(name))) or NOTHING
+    yield keep_together(", ".join(_reproduced(name, records))) or NOTHING
+    for record in compared:
+        runs = record.runs_of(name)
+        yield keep_together(error_of(runs[0]) if len(runs) == 1 else spread_of(runs))
 
 
 def _published(name: str) -> Iterator[str]:
-    """A line for each source: test error in percent by data set and number of labels."""
-    for source, rows in SOURCES:
-        for row, numbers in rows.items():
-            if ROWS.get(row) == name and numbers:
-                shown = "; ".join(f"{column.replace('/', ', ')} labels: {number}" for column, number in numbers.items())
-                yield f"- Published ({source}): {shown}."
+    for source, numbers in published_errors(name).items():
+        if COMMON_CELL in numbers:
+            yield f"{numbers[COMMON_CELL]} %{_network(source.rpartition(', ')[2])}"
 
 
-def _numbers(name: str, records: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for record in records:
-        runs = [run for run in record["runs"] if run["method"] == name and run["test_error"] is not None]
-        if runs:
-            mean, deviation = mean_and_std([100 * run["test_error"] for run in runs])
-            spread = "" if deviation is None else f" ± {deviation:.2f}"
-            n_labeled = runs[0]["outcome"]["n_labeled"]
-            counted = f"1 run, {_budget(record)}" if len(runs) == 1 else f"{len(runs)} runs, {_budget(record)} each"
-            yield f"- Recorded on {_name(record)} with {n_labeled} labels: {mean:.2f}{spread} % test error ({counted})."
+def _reproduced(name: str, records: Records) -> Iterator[str]:
+    for cell, training, error, _ in reproduced(name, records):
+        network, _, schedule = training.partition(", ")
+        if cell == COMMON_NAME:
+            yield f"{error}{_network(network)} ({schedule})"
 
 
-def _text(kind: type) -> str:
-    return inspect.cleandoc(kind.__doc__ or "")
+def _network(name: str) -> str:
+    return "" if name == USUAL_NETWORK else f" with {name}"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+def comparison_section(record: RecordedComparison) -> str:
+    """The picture and the table first, then what is missing and how it was made."""
+    view = view_comparison(record)
+    parts = [f"## {view.title}", " ".join(map(plain_cell, view.facts))]
+    if record.has_curves:
+        parts.append(f"![Mean test error of each method over its training time]({picture_path(record).as_posix()})")
+    if view.results is not None:
+        parts.append(keep_together(markdown_grid(view.results)))
+    parts += missing_list(view)
+    parts += list(map(plain_cell, view.protocol))
+    if view.tuning is not None:
+        parts += [
+            "Tuning: error on the held-out labels with each learning rate.",
+            keep_together(markdown_grid(view.tuning)),
+        ]
+    command = " ".join(record.command.split()).replace("`", "'")
+    parts.append(f"Record: `results/methods/{record.name}.json`, made by `{command}`.")
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def missing_list(view: ComparisonView) -> list[str]:
+    if not view.missing:
+        return []
+    items = "\n".join(f"- {plain_cell(text)}" for text in view.missing)
+    return [f"**Not recorded yet:**\n\n{items}"]
+
+
+def picture_path(record: RecordedComparison) -> Path:
+    return Path(FOLDER) / f"{record.name}.png"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from laplacenet.experiments.benchmark import read_bench_records, read_side_by_side
@@ -18,12 +19,16 @@ from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
 from laplacenet.experiments.paper.records import Record, read_records
 from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, schedule
 from laplacenet.reports.bench_table import markdown_tables
+from laplacenet.reports.comparison import comparison_figure
+from laplacenet.reports.comparison_view import title_of, view_comparison
 from laplacenet.reports.epoch_table import epochs_table
-from laplacenet.reports.paper_figures import error_curves, figure_4, inline_svg, png
-from laplacenet.reports.rendering import template
+from laplacenet.reports.paper_figures import STYLE, error_curves, figure_4, inline_svg, png
+from laplacenet.reports.recorded_comparison import RecordedComparison, read_comparisons
+from laplacenet.reports.rendering import keep_together, plain_cell, template
 from laplacenet.reports.tables import figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
+COMPARISONS = "methods"
 HTML, MARKDOWN, BENCH_MARKDOWN = "report.html", "report.md", "bench.md"
 MARKS = {
     Verdict.REPRODUCED: "✓",
@@ -74,7 +79,10 @@ def write_report(results: Path, out: Path) -> Path:
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
     _make_folder(out)
-    content = report_content(book)
+    comparisons = read_comparisons(results / COMPARISONS)
+    content = report_content(book) | {"comparisons": [view_comparison(record) for record in comparisons]}
+    content["n_records"] += len(comparisons)
+    content["drawings"] |= {record.name: [comparison_drawing(record)] for record in comparisons if record.has_curves}
     drawn = [drawing for drawings in content["drawings"].values() for drawing in drawings]
     svgs = {drawing.name: inline_svg(drawing.figure, name=drawing.name) for drawing in drawn}
     pictures = {drawing.name: png(drawing.figure) for drawing in drawn}
@@ -141,6 +149,14 @@ def drawings(book: RecordBook) -> dict[str, list[Drawing]]:
     return drawn
 
 
+def comparison_drawing(record: RecordedComparison) -> Drawing:
+    """Its name serves in a page's ids: no sign of a file's name may break out of them."""
+    name, title = re.sub(r"[^\w-]", "-", f"methods-{record.name}"), title_of(record)
+    with mpl.rc_context(STYLE):
+        figure = comparison_figure(record.runs, title="")
+    return Drawing(name, f"{title}: test error over training time", figure)
+
+
 def run_row(record: Record) -> dict[str, str]:
     """A line about one run: whose, how long, what came out, and of which code."""
     key, outcome = record.key, record.outcome
@@ -182,19 +198,6 @@ def headline(book: RecordBook) -> str:
     if not seen:
         lines.append("| nothing recorded yet | | | |")
     return "\n".join(lines) + "\n"
-
-
-def plain_cell(text: object) -> str:
-    """A text inside a Markdown table: no line break, bar or tag of its own."""
-    flat = " ".join(str(text).split())
-    for sign in "\\`*_[]|":
-        flat = flat.replace(sign, "\\" + sign)
-    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def keep_together(text: str) -> str:
-    """Numbers stay with their units and signs at a line's end."""
-    return re.sub(r"(?<=\d) (?=\d{3}\b|steps|±|%)|(?<=±) | (?==)|(?<==) ", "\u00a0", text)
 
 
 FILTERS = {"cell": plain_cell, "keep_together": keep_together}

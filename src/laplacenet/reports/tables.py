@@ -67,11 +67,11 @@ class TableView:
 
 
 NOTES = {
-    "table-3": "The paper does not say how its supervised baseline was trained; ours is LaplaceNet's own training with"
-    " nobody to label the rest. Table VII prints 31.45 for the run that stands here with 31.64. Of TSSDL and DAG no"
-    " settings are published, so they have no original ones here.",
+    "table-3": "The paper does not say how its supervised baseline was trained; ours is LaplaceNet's own training on"
+    " the labeled images alone. Table VII prints 31.45 for the run that Table III prints 31.64 for. TSSDL and DAG are"
+    " run with equal settings only, because their authors' settings are not known.",
     "few-labels": "Ours have 2^17 steps at most. LaplaceNet as published was not made for so few labels.",
-    "table-5": "Mini-ImageNet's images are not at hand.",
+    "table-5": "Not run here: Mini-ImageNet's images were not available.",
     "table-7": "The paper's text says CIFAR-10, its table CIFAR-100; the error rates are CIFAR-100's."
     " For n_a = 3 Table III prints 31.64.",
     "table-9": "The paper's hours are those of a P100. Ours count everything; milliseconds a step leave out compiling."
@@ -141,14 +141,14 @@ def _cell_view(published: Published | None, cell: Cell | None, book: RecordBook,
 
 
 def _others_view(published: Published | None, cells: Sequence[Cell], book: RecordBook) -> CellView:
-    """Another method: an entry for each of its presets, also for one that nothing is recorded of."""
+    """Another method: an entry for each of its presets; only one where nothing is recorded of any."""
     shown = ABSENT if published is None else str(published)
-    ours = []
-    for cell in cells:
-        label = f"{cell.preset} settings: " if cell.preset else ""
-        found = _cell_view(published, cell, book, write=_error_line).ours
-        ours += [replace(one, value=f"{label}{one.value}") for one in found]
-    return CellView(shown, tuple(ours))
+    found = {cell.preset: _cell_view(published, cell, book, write=_error_line).ours for cell in cells}
+    if not any(one.schedule for ours in found.values() for one in ours):
+        return CellView(shown, tuple(dict.fromkeys(one for ours in found.values() for one in ours)))
+    labels = {preset: f"{preset} settings: " if preset else "" for preset in found}
+    entries = [replace(one, value=f"{labels[preset]}{one.value}") for preset, ours in found.items() for one in ours]
+    return CellView(shown, tuple(entries))
 
 
 def _writer(table: PublishedTable) -> Writer:

@@ -35,8 +35,8 @@ def laplacenet(dataset: str, n_labeled: int, model: str) -> Experiment:
 
 
 def supervised(dataset: str, n_labeled: int, model: str) -> Experiment:
-    """The labeled images alone. The paper does not say how its baseline was trained; this is LaplaceNet's training with
-    nobody to label the rest."""
+    """The labeled images alone. The paper does not say how its baseline was trained; this is LaplaceNet's own training
+    without the unlabeled images."""
     experiment = laplacenet(dataset, n_labeled, model)
     name = f"{dataset}-{n_labeled}/{model}/supervised"
     return replace(with_method(experiment, "supervised"), name=name)

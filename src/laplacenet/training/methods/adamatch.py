@@ -1,4 +1,9 @@
-"""AdaMatch: a threshold relative to the confidence on labeled images, and guesses aligned to their classes."""
+"""AdaMatch: a threshold relative to the confidence on labeled images, and guesses aligned to their classes.
+
+FixMatch's threshold, measured against how confident the network is on labeled images in the same step: it is low early
+in training and rises by itself. Guesses are first rescaled so that their classes have, on average, the shares that the
+outputs on labeled images have.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +23,7 @@ from laplacenet.training.methods.weak_strong import Logits, WeakStrong
 
 @dataclass(frozen=True)
 class AdaMatchConfig(FixMatchConfig):
-    """`threshold` is relative to the mean confidence on labeled images; `momentum` is that of aligned averages."""
+    """`threshold` is τ, relative to the mean confidence on labeled images; `momentum` is that of both expectations."""
 
     name: str = "adamatch"
     momentum: float = 0.999
@@ -44,9 +49,14 @@ class AdaMatchLearner(StudentAndTeacher):
 class AdaMatch(WeakStrong):
     """CE + λ_u·mean of [max q̃ ≥ c_τ]·CE(p(strong u), argmax q̃), c_τ = τ·mean of max p(x) over labeled images.
 
-    q̃ ∝ q·E[p(x)]/E[p(u)]. Our reading follows USB where it differs from the paper: both expectations are moving
-    averages, that of p(x) from the uniform distribution on and that of p(u) from the first batch on; targets are hard,
-    labeled images are seen in weak views only, and logits are not interpolated at random.
+    q̃ ∝ q·E[p(x)]/E[p(u)].
+
+    Kept between steps: moving averages of the outputs on labeled and on unlabeled images; and the average of the
+    weights, which is the network that is tested.
+
+    Our reading: where USB differs from the paper, we follow USB. Both expectations are moving averages, that of p(x)
+    from the uniform distribution on and that of p(u) from the first batch on; targets are hard, labeled images are seen
+    in weak views only, and logits are not interpolated at random.
     """
 
     config: AdaMatchConfig

@@ -27,7 +27,7 @@ DENOMINATORS = (LABELED, WHOLE_BATCH)
 
 @dataclass(frozen=True)
 class ViewConfig(MethodConfig):
-    """`strength` of all views: weak (flip and crop) or strong (RandAugment as in LaplaceNet).
+    """`strength` is that of all views: weak (flip and crop) or strong (RandAugment as in LaplaceNet).
 
     `noise` is the standard deviation of the Gaussian noise added to every view; vectors have no other augmentation.
     """

@@ -1,4 +1,9 @@
-"""DAG: labels that travel along paths of rising density, over features that denser neighbors have smoothed."""
+"""DAG: labels that travel along paths of rising density, over features that denser neighbors have smoothed.
+
+Images in dense regions of the feature space are labeled more safely than those between the regions. From each unlabeled
+image a path leads to ever denser neighbors, until it meets a labeled image or the densest point of its region, whose
+label it takes. We knew the paper's abstract and introduction only, so the details are our reading.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -44,11 +49,13 @@ class DAG(EpochLabels):
     neighbor, and so on, until it meets a labeled node, whose label it takes, or a density peak, whose label is the
     softmax of its similarities to the class means of labeled z̄. ω_i = 1 − H/log C, 1 for given labels.
 
-    There is no public code, and we had the paper's abstract and introduction, not its equations. From the paper: a
-    graph that knows the density of its nodes, features that aggregate their neighborhood by density (DNA), and
-    pseudo-labels that are propagated along density-ascending paths (DPLP). Our reading is everything else: all
-    formulas above, settings, and strong views. The paper trains features and propagation end to end; here the
-    aggregated features only serve to label, once before each epoch, and the network is trained on the labels.
+    Kept between steps: the label and the weight ω of each image, computed anew before each epoch after the first stage.
+
+    Our reading: there is no public code, and we had the paper's abstract and introduction, not its equations. From the
+    paper: a graph that knows the density of its nodes, features that aggregate their neighborhood by density (DNA), and
+    pseudo-labels that are propagated along density-ascending paths (DPLP). Ours is everything else: all formulas above,
+    settings, and strong views. The paper trains features and propagation end to end; here the aggregated features only
+    serve to label, once before each epoch, and the network is trained on the labels.
     """
 
     config: DAGConfig

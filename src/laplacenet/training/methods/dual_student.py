@@ -1,4 +1,9 @@
-"""Dual Student: two networks that teach one another where one of them is stable."""
+"""Dual Student: two networks that teach one another where one of them is stable.
+
+A teacher that is the average of its student stays close to it and shares its mistakes. Dual Student trains two networks
+that begin with different weights. On each unlabeled image the one whose prediction is more stable between two views
+teaches the other.
+"""
 
 import copy
 from dataclasses import dataclass
@@ -84,8 +89,11 @@ class DualStudent(ConsistencyTraining):
     stable for a student if both views get the same class and one of them a probability above ξ. L_sta = 1/(C·b) Σ
     ‖p_i(x) − p_j(x)‖², with no gradient through p_j, over the unlabeled images that are stable for j but not for i, or
     for both where j agrees with itself at least as well as i. The first student trains on the first view, the second on
-    the other; every pass updates batch statistics. Our reading: each student has one head, where the authors have two,
-    and the first student is the one that is tested.
+    the other; every pass updates batch statistics.
+
+    Kept between steps: both students.
+
+    Our reading: each student has one head, where the authors have two, and the first student is the one that is tested.
     """
 
     config: DualStudentConfig

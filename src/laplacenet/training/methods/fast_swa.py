@@ -1,4 +1,9 @@
-"""Fast-SWA on Mean Teacher: the plain average of the student at the ends of many epochs."""
+"""Fast-SWA on Mean Teacher: the plain average of the student at the ends of many epochs.
+
+Towards the end of training the weights move about among many solutions that are about equally good. Fast-SWA raises the
+learning rate again in cycles, so that Mean Teacher's student visits more of them, and tests the plain average of its
+weights at the ends of many epochs.
+"""
 
 import copy
 import math
@@ -57,9 +62,12 @@ class FastSWA(MeanTeacher):
 
     The student joins the average at the beginning of the next epoch; the average's batch statistics are then recomputed
     from all images. The average is the network that is tested; until averaging begins it is the student itself. The
-    learning rate follows the method's own cosine with cycles, so `train.schedule` has no effect. Our reading: batch
-    statistics come from all unaugmented images (the authors take 100 augmented batches), and the student after the very
-    last step does not join.
+    learning rate follows the method's own cosine with cycles, so `train.schedule` has no effect.
+
+    Kept between steps: Mean Teacher's teacher, and the average θ_SWA.
+
+    Our reading: batch statistics come from all unaugmented images (the authors take 100 augmented batches), and the
+    student after the very last step does not join.
     """
 
     config: FastSWAConfig

@@ -1,4 +1,9 @@
-"""FixMatch: confident guesses on weak views are the targets of strong ones."""
+"""FixMatch: confident guesses on weak views are the targets of strong ones.
+
+The network looks at a weak view of an unlabeled image, which is only flipped and shifted. If one class has a
+probability of at least 0.95, this class is the label of a strong view of the same image; if not, the image is left out
+of the step. Labels are hard, nothing is sharpened, and no weight has to rise.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +19,7 @@ from laplacenet.training.methods.weak_strong import Logits, WeakStrong, WeakStro
 
 @dataclass(frozen=True)
 class FixMatchConfig(WeakStrongConfig):
-    """A guess counts from a probability of `threshold` on. The network that is tested is an average of the weights."""
+    """`threshold` is τ: a guess counts if its probability is at least that."""
 
     name: str = "fixmatch"
     threshold: float = 0.95
@@ -29,8 +34,12 @@ class FixMatch(WeakStrong):
     """CE(f(weak x), y) on labeled images + λ·mean of [max q ≥ τ]·CE(f(strong u), argmax q), q = p(weak u).
 
     The mean is over all unlabeled images of the batch, also those that do not count. Labeled images and both views
-    share one forward pass. Our reading: the average that is tested includes batch statistics and is the plain mean of
-    the weights at first; the authors average weights only, with a constant decay.
+    share one forward pass.
+
+    Kept between steps: the average of the weights, which is the network that is tested.
+
+    Our reading: the average that is tested includes batch statistics and is the plain mean of the weights at first; the
+    authors average weights only, with a constant decay.
     """
 
     config: FixMatchConfig

@@ -1,4 +1,8 @@
-"""FlexMatch: a threshold for each class, lower where the network has learned less."""
+"""FlexMatch: a threshold for each class, lower where the network has learned less.
+
+With FixMatch's fixed threshold, classes that are hard to learn seldom count. FlexMatch counts how many images have been
+guessed to be of each class, and lowers the threshold for classes with few.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +24,7 @@ UNUSED = 0
 
 @dataclass(frozen=True)
 class FlexMatchConfig(FixMatchConfig):
-    """FixMatch's settings; `threshold` is that of the class that is learned best."""
+    """FixMatch's settings; `threshold` is τ, which applies as it is to the class that is learned best."""
 
     name: str = "flexmatch"
 
@@ -55,6 +59,9 @@ class FlexMatch(WeakStrong):
     β(c) = σ(c)/max(max σ, number of images without a confident guess), where σ(c) counts the unlabeled images whose
     latest guess with max q ≥ τ was c; the second term is the paper's warm-up. As in TorchSSL, a batch is masked by the
     thresholds of the step before, and then its guesses are counted.
+
+    Kept between steps: the latest confident guess for each unlabeled image, and the average of the weights, which is
+    the network that is tested.
     """
 
     config: FlexMatchConfig

@@ -1,4 +1,9 @@
-"""FreeMatch: thresholds that follow the network's own confidence, and a term for fairness among classes."""
+"""FreeMatch: thresholds that follow the network's own confidence, and a term for fairness among classes.
+
+FixMatch's threshold is the same from the first step to the last. FreeMatch's threshold follows the mean confidence of
+the network, so it begins low and rises, and it is lower for classes in which the network has less confidence. A small
+further term lets no class be forgotten.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +21,7 @@ from laplacenet.training.methods.weak_strong import Logits, WeakStrong, WeakStro
 
 @dataclass(frozen=True)
 class FreeMatchConfig(WeakStrongConfig):
-    """`momentum` is that of the thresholds' averages, `fairness` the weight w_f of the term among classes."""
+    """`momentum` is that of the averages τ, p̃ and h̃; `fairness` is the weight w_f of the term L_f."""
 
     name: str = "freematch"
     momentum: float = 0.999
@@ -59,6 +64,9 @@ class FreeMatch(WeakStrong):
     strong views whose guess counts, h̄ the shares of their argmax. Averages are updated before they are used, as in
     USB; τ, p̃ and h̃ begin at 1/C. Where no guess counts, L_f is 0. For a class without a guess B is 0, and log(B +
     1e-12) is taken.
+
+    Kept between steps: moving averages of the confidence (τ), of the outputs (p̃) and of the shares of guesses (h̃);
+    and the average of the weights, which is the network that is tested.
     """
 
     config: FreeMatchConfig

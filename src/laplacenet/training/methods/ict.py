@@ -1,4 +1,9 @@
-"""Interpolation consistency training: the output of a mixture should be the mixture of the outputs."""
+"""Interpolation consistency training: the output of a mixture should be the mixture of the outputs.
+
+Two unlabeled images are mixed pixel by pixel. The output on the mixture should be the same mixture of the outputs on
+the two images, so that the output changes evenly from one image to another. The outputs to be mixed are those of a
+teacher, the moving average of the network.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,7 +28,10 @@ LABELED_PARTNERS, LABELED_MIX, PARTNERS, MIX = "labeled_partners", "labeled_mix"
 
 @dataclass(frozen=True)
 class ICTConfig(ConsistencyConfig):
-    """λ ~ Beta(a, a): a is `mix_alpha` for unlabeled images and `labeled_mix_alpha` for labeled ones; 0 is no MixUp."""
+    """λ ~ Beta(a, a): a is `mix_alpha` for unlabeled images and `labeled_mix_alpha` for labeled ones; 0 is no MixUp.
+
+    `ema_decay` is the decay of the teacher's average.
+    """
 
     name: str = "ict"
     mix_alpha: float = 1.0
@@ -40,11 +48,14 @@ class ICTConfig(ConsistencyConfig):
 class ICT(ConsistencyTraining):
     """MixUp's CE on labeled images + w(t)·1/(C·b_u) Σ ‖softmax f_θ(m_ij) − softmax Mix_λ(f_θ'(u_i), f_θ'(u_j))‖².
 
-    m_ij = Mix_λ(u_i, u_j) = λ·u_i + (1 − λ)·u_j, with one λ and one permutation for each step.
+    m_ij = Mix_λ(u_i, u_j) = λ·u_i + (1 − λ)·u_j, with one λ and one permutation for each step. As in the authors' code
+    the teacher's logits are mixed, not its probabilities. The teacher θ', the average of θ, is the network that is
+    tested; its batch statistics come from its own passes.
 
-    As in the authors' code the teacher's logits are mixed, not its probabilities. The teacher θ', the average of θ, is
-    the network that is tested; its batch statistics come from its own passes. The authors' code passes labeled images
-    through the teacher too, to report its error; here only unlabeled ones update its statistics.
+    Kept between steps: the teacher θ' and the number of its updates.
+
+    Our reading: only unlabeled images update the teacher's batch statistics; the authors' code passes labeled images
+    through the teacher too, to report its error.
     """
 
     config: ICTConfig

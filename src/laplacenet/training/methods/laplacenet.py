@@ -1,4 +1,10 @@
-"""LaplaceNet: Algorithm 2."""
+"""LaplaceNet: labels spread over a graph of the network's own features (Algorithm 2).
+
+The network turns every image into a feature vector. A graph joins each image to its nearest neighbors among these
+vectors, and the few given labels are spread along its edges to all images. The network then trains on these
+pseudo-labels with one plain cross-entropy over several strong views of each image, mixed by MixUp. Before the next
+epoch the graph is built anew from the features that the network has by then.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -35,7 +41,10 @@ PARTNERS, MIX_WEIGHT, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "weights"
 
 @dataclass(frozen=True)
 class MixUpConfig(MethodConfig):
-    """`n_views` strong views of each image in a step; `mixup_alpha=0` is training without MixUp."""
+    """`n_views` is the number of views of each image in a step.
+
+    `mixup_alpha` is the α of MixUp's λ ~ Beta(α, α); 0 is training without MixUp.
+    """
 
     n_views: int = 3
     mixup_alpha: float = 0.5
@@ -47,10 +56,10 @@ class MixUpConfig(MethodConfig):
 
 @dataclass(frozen=True)
 class PseudoLabelConfig(MixUpConfig):
-    """The supervised start counts as steps and takes at most a fifth of them.
+    """`supervised_passes` over the labeled images come first; they count as steps and take at most a fifth of them.
 
-    `class_weighting` weights each image's loss as Iscen et al. do, which the paper found harmful. With an `ema_decay`
-    the features that are labeled, and the network that is judged, are those of a moving average of the weights.
+    `class_weighting` weights each image's loss as Iscen et al. do, which LaplaceNet found harmful. With an `ema_decay`
+    the features that are labeled, and the network that is tested, are those of a moving average of the weights.
     """
 
     supervised_passes: int = 100
@@ -227,6 +236,9 @@ class LaplaceNet(PseudoLabeling):
     y_i is the given label, or the pseudo-label argmax F_i. Before each epoch a graph over the network's embeddings
     spreads the given labels Y to every image, (I − γ𝒲)F = Y with γ = 1/(1 + µ), and F is aligned to the prior class
     shares. Training starts with a hundred passes over the labeled images alone.
+
+    Kept between steps: the pseudo-labels, which are computed anew before each epoch. With an `ema_decay` also an
+    average of the weights, from which the features are computed and which is the network that is tested.
     """
 
     config: LaplaceNetConfig

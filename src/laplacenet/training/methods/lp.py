@@ -1,4 +1,10 @@
-"""Label propagation for deep semi-supervised learning: graph labels, weighted by certainty and class size."""
+"""Label propagation for deep semi-supervised learning: graph labels, weighted by certainty and class size.
+
+First the network learns from the labeled images alone. Then, before each epoch, a nearest-neighbor graph over its
+features spreads the given labels to all images, and the network trains on them. An image counts the more, the more
+certain its label is and the fewer images share it. LaplaceNet follows this method, without these weights and with
+strong views.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -62,6 +68,9 @@ class LP(PropagatedLabels):
     Before each epoch of the second stage Z = (I − α𝒲)⁻¹Y over the network's features gives ŷ_i = argmax Z_i, the
     certainty ω_i = 1 − H(Ẑ_i)/log C, divided by the largest ω, and the class weights ζ_j = n/(C·n_j). Edges have the
     third power of the similarity. The learning rate schedule restarts with the second stage. One view of each image.
+
+    Kept between steps: the label and the weight of each image, computed anew before each epoch of the second stage.
+
     Our reading: features come from unaugmented images (the authors' code embeds augmented ones), an edge that is found
     from both ends has the larger similarity rather than the sum, and Y is not divided by class sizes.
     """

@@ -1,4 +1,9 @@
-"""Mean Teacher: a student that agrees with the moving average of its own weights."""
+"""Mean Teacher: a student that agrees with the moving average of its own weights.
+
+A second network, the teacher, has the exponential moving average of the weights of the first, the student. Both see
+different views of an image, and the student is trained to give the teacher's output. The teacher improves with every
+step, not once an epoch as the targets of temporal ensembling do.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, get_args
@@ -25,12 +30,12 @@ from laplacenet.training.methods.consistency import (
 
 @dataclass(frozen=True)
 class MeanTeacherConfig(ConsistencyConfig):
-    """With `n_heads=2`, as in the SGD version of Iscen et al., a second head agrees with the teacher.
+    """`ema_decay` is the decay of the teacher's average.
 
-    `head_distance` weights the squared distance between the logits of both heads. `labeled_loss_over` is what the
-    labeled loss is divided by: the number of `labeled` images or, as in the authors' code, of the whole `batch`.
-    `teacher_statistics` are the teacher's batch statistics: those of its `own` passes, the `average` of its student's,
-    or a `copy` of them.
+    With `n_heads=2`, as in the SGD version of Iscen et al., a second head agrees with the teacher. `head_distance`
+    weights the squared distance between the logits of both heads. `labeled_loss_over` is what the labeled loss is
+    divided by: the number of `labeled` images or, as in the authors' code, of the whole `batch`. `teacher_statistics`
+    are the teacher's batch statistics: those of its `own` passes, the `average` of its student's, or a `copy` of them.
     """
 
     name: str = "mean-teacher"
@@ -56,8 +61,12 @@ class MeanTeacher(ConsistencyTraining):
 
     With two heads g and h on one body, labels train g, h agrees with the teacher's g, and δ/(C·b) Σ ‖g − h‖² keeps the
     two close. That is the SGD version of Iscen et al., whose numbers LaplaceNet's tables show. The teacher is the
-    network that is tested. The authors' first version averages weights with decay 0.999 from the first step on; here,
-    as in their PyTorch version, the average is the plain mean until the decay is reached.
+    network that is tested.
+
+    Kept between steps: the teacher θ' and the number of its updates.
+
+    Our reading: the average is the plain mean of the weights until the decay is reached, as in the authors' PyTorch
+    version; their first version averages with decay 0.999 from the first step on.
     """
 
     config: MeanTeacherConfig

@@ -1,4 +1,9 @@
-"""MixMatch: guesses averaged over views and sharpened, then MixUp over labeled and unlabeled images together."""
+"""MixMatch: guesses averaged over views and sharpened, then MixUp over labeled and unlabeled images together.
+
+The label of an unlabeled image is guessed as the mean of the outputs on several views of it, and sharpened: likely
+classes gain, unlikely ones lose. Then labeled and unlabeled images are mixed with one another by MixUp, and their
+labels and guesses with them.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,9 +31,10 @@ PARTNERS, MIX_WEIGHTS, RAMP = "partners", "mix_weights", "ramp"
 
 @dataclass(frozen=True)
 class MixMatchConfig(MethodConfig):
-    """The paper's K, T, α and λ_U (CIFAR-10). λ_U rises linearly over the first `ramp_up` of all steps.
+    """`n_guesses` is the paper's K, `temperature` T, `alpha` α and `unlabeled_weight` λ_U (for CIFAR-10).
 
-    The authors' 16 384 of 2^20 steps are 1/64. `strength` of all views: weak (flip and crop) as theirs, or strong.
+    λ_U rises linearly over the first `ramp_up` of all steps; the authors' 16 384 of 2^20 steps are 1/64. `strength` is
+    that of all views: weak (flip and crop) as theirs, or strong. `ema_decay` is that of the average that is tested.
     """
 
     name: str = "mixmatch"
@@ -56,8 +62,11 @@ class MixMatch(Averaged):
 
     q = Sharpen(1/K Σ_k p(u_k), T) by the network itself, not its average. L_X is the cross-entropy on X', L_U the mean
     squared error of outputs on U' over images and classes. As in google-research/mixmatch, guesses do not update batch
-    statistics, mixed images are passed in K + 1 interleaved batches, and only the first of these updates them. Our
-    reading: a batch has every (K + 1)-th image, so that labeled and unlabeled ones need not be equally many.
+    statistics, mixed images are passed in K + 1 interleaved batches, and only the first of these updates them.
+
+    Kept between steps: the average of the weights, which is the network that is tested.
+
+    Our reading: a batch has every (K + 1)-th image, so that labeled and unlabeled ones need not be equally many.
     """
 
     config: MixMatchConfig

@@ -1,4 +1,8 @@
-"""MT-LP: label propagation on top of Mean Teacher."""
+"""MT-LP: label propagation on top of Mean Teacher.
+
+The first stage is Mean Teacher. In the second the unlabeled images also have labels, from a graph over the student's
+features and with the weights of LP, while the student still has to agree with its teacher.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -40,8 +44,11 @@ class MTLPConfig(MeanTeacherConfig):
 class MTLP(PropagatedLabels, MeanTeacher):
     """First Mean Teacher, then 1/b Σ_i ω_i·ζ_ŷi·CE(f(x_i), ŷ_i) + w(t)·MSE(student, teacher) with the weights of LP.
 
-    The graph is built on the student's features. The second stage restarts the learning rate schedule, the rise of w
-    and the teacher, which begins as a copy of the student. The teacher is the network that is tested.
+    The second stage restarts the learning rate schedule, the rise of w and the teacher, which begins as a copy of the
+    student. The teacher is the network that is tested.
+
+    Kept between steps: the teacher and the number of its updates; in the second stage also the label and the weight of
+    each image, computed anew before each epoch.
     """
 
     config: MTLPConfig

@@ -1,4 +1,9 @@
-"""Network pseudo-labels: the paper's comparison, LaplaceNet's training without its graph."""
+"""Network pseudo-labels: the paper's comparison, LaplaceNet's training without its graph.
+
+Before each epoch the network labels every image with the class of its largest output, and then trains on these labels
+as LaplaceNet does on those of the graph. Nothing but the given labels corrects its mistakes. The difference to
+LaplaceNet is what the graph, with its alignment, contributes.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +26,11 @@ class NetworkLabelsConfig(PseudoLabelConfig):
 
 @dataclass(frozen=True, eq=False)
 class NetworkLabels(PseudoLabeling):
-    """LaplaceNet's L_ssl with ŷ_i = argmax f(x_i), computed before each epoch; given labels are kept."""
+    """LaplaceNet's L_ssl with ŷ_i = argmax f(x_i), computed before each epoch; given labels are kept.
+
+    Kept between steps: the pseudo-labels, which are computed anew before each epoch. With an `ema_decay` also an
+    average of the weights, which then labels and is tested.
+    """
 
     config: NetworkLabelsConfig
 

@@ -1,4 +1,9 @@
-"""The Π-model: two views of an image should get the same output."""
+"""The Π-model: two views of an image should get the same output.
+
+An image is augmented twice at random. Its class does not depend on that, so the two outputs are trained to agree, on
+labeled and unlabeled images alike. The weight of this agreement rises from almost nothing, because the outputs of an
+untrained network are no targets.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,8 +40,11 @@ class PiModel(ConsistencyTraining):
     """CE(z_i, y_i) on labeled images + w(t)·1/(C·b) Σ_i ‖z_i − z̃_i‖², z = softmax f(x'), z̃ = softmax f(x'').
 
     Gradients flow through both views. Each view is a pass of its own with its own batch statistics; as in the authors'
-    code, only the second pass updates the running statistics, and w is 0 in the first epoch. Our reading: every batch
-    has the same number of labeled images, while the authors draw batches from all images.
+    code, only the second pass updates the running statistics, and w is 0 in the first epoch.
+
+    Kept between steps: nothing but the network.
+
+    Our reading: every batch has the same number of labeled images, while the authors draw batches from all images.
     """
 
     config: PiModelConfig

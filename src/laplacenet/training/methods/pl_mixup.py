@@ -1,4 +1,9 @@
-"""Pseudo-labeling with MixUp: soft labels from the network itself, kept apart by two regularizers."""
+"""Pseudo-labeling with MixUp: soft labels from the network itself, kept apart by two regularizers.
+
+The network's outputs are the soft labels of the unlabeled images. Alone, that would confirm its own mistakes. Against
+this all images and labels are mixed by MixUp, and two regularizers ask for outputs that use all classes alike on
+average and are decided for each image.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -50,10 +55,15 @@ class PLMixupConfig(NetworkLabelsConfig):
 class PLMixup(NetworkLabels):
     """λ·CE(p(x̃), ỹ_a) + (1 − λ)·CE(p(x̃), ỹ_b) + λ_A·KL(u ‖ p̄) + λ_H·mean entropy of p(x̃), x̃ = λ·x_a + (1 − λ)·x_b.
 
-    ỹ is the given label, else the network's softmax on the unaugmented image; p̄ is the batch's mean output, u
-    uniform. The supervised start has MixUp and the regularizers too. Our reading: soft labels are computed in one pass
-    before each epoch with running batch statistics, while the authors collect them in training mode during the
-    previous epoch. The average of the weights over the last 50 epochs in their code is left out.
+    ỹ is the given label, else the network's softmax on the unaugmented image; p̄ is the batch's mean output, u uniform.
+    The supervised start has MixUp and the regularizers too.
+
+    Kept between steps: the soft label of each image, computed anew before each epoch. With an `ema_decay` also an
+    average of the weights, which then labels and is tested.
+
+    Our reading: soft labels are computed in one pass before each epoch with running batch statistics, while the authors
+    collect them in training mode during the previous epoch. The average of the weights over the last 50 epochs in their
+    code is left out.
     """
 
     config: PLMixupConfig

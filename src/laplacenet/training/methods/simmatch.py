@@ -1,4 +1,9 @@
-"""SimMatch: guesses and similarities to labeled images correct each other."""
+"""SimMatch: guesses and similarities to labeled images correct each other.
+
+An unlabeled image gets a guess, and also its similarities to all labeled images. The two correct each other: a class
+gains where similar labeled images have it, and a similarity gains where the guess agrees with that image's label. The
+strong view of the image is trained to match both.
+"""
 
 import copy
 from dataclasses import dataclass
@@ -27,7 +32,8 @@ BANK_COUNTS = "bank_counts"
 class SimMatchConfig(FixMatchConfig):
     """`temperature` is that of similarities; a guess has the share `smoothing` in its target, similar images the rest.
 
-    `instance_weight` is the paper's λ_in, `n_projected` the size of the compared vectors.
+    `instance_weight` is the paper's λ_in, `n_projected` the size of the compared vectors, and `momentum` that of the
+    average of the outputs, by which guesses are aligned.
     """
 
     name: str = "simmatch"
@@ -102,6 +108,10 @@ class SimMatch(WeakStrong):
     bank's labeled images i. s ∝ s^w_i·p^w(y_i) and q = α·p^w + (1 − α)·Σ_{i: y_i = c} s^w_i. The student's own
     similarities on strong views follow s. As in the authors' code the first epoch has no instance loss and q = p^w,
     since the bank begins at random; here that lasts until it holds every labeled image.
+
+    Kept between steps: the bank, which has the latest vector of each labeled image; the layers that make these vectors,
+    and their average; a moving average of the outputs; and the average of the weights, which is the network that is
+    tested.
 
     Our reading: guesses are aligned to the uniform distribution by a moving average (the paper keeps a queue of 256
     batch means); the student's pass has the weak views too, as in USB; the average network normalizes weak views by

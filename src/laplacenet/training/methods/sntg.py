@@ -1,4 +1,9 @@
-"""SNTG: images with the same guessed class should have close features, others distant ones."""
+"""SNTG: images with the same guessed class should have close features, others distant ones.
+
+The Π-model and temporal ensembling look at one image at a time. SNTG builds on one of them and looks at pairs: the
+features of two images that seem to be of one class are drawn together, those of other pairs are pushed apart until they
+have a certain distance.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -31,7 +36,11 @@ PI, ENSEMBLE = "pi-model", "temporal-ensembling"
 
 @dataclass(frozen=True)
 class SNTGConfig(ConsistencyConfig):
-    """`base` is the method that R_C and the guesses come from, `neighbor_weight` the paper's λ_2/λ_1."""
+    """`base` is the method that R_C and the guesses come from, `neighbor_weight` the paper's λ_2/λ_1.
+
+    `margin` is m, the distance that images of different classes should have. `ema_decay` is that of the average of the
+    weights, `output_decay` that of the average of the outputs with temporal ensembling as the base.
+    """
 
     name: str = "sntg"
     base: str = PI
@@ -62,11 +71,16 @@ class SNTG(ConsistencyTraining):
     R_G is the mean over b/2 pairs of d² where both images have the same label, and of max(0, m − d)² elsewhere. The
     label is the given one, else the argmax of the Π-model's second output or of the ensembled output. d² is the mean
     squared difference of the features z, as in the authors' code. An average of the weights is tested, with the
-    network's own batch statistics; w is 0 in the first epoch. Our reading: pairs are drawn at random, since our batches
-    begin with the labeled images; the authors pair the two halves of a shuffled batch.
+    network's own batch statistics; w is 0 in the first epoch.
 
-    LaplaceNet's table mixes the paper's variants: on CIFAR-10 its numbers for 1 000 and 2 000 labels are those with
-    temporal ensembling and that for 4 000 is with VAT, which is not a base here; on CIFAR-100 it is the Π-model.
+    Kept between steps: the average of the weights; with temporal ensembling as the base also what that keeps.
+
+    Our reading: pairs are drawn at random, since our batches begin with the labeled images; the authors pair the two
+    halves of a shuffled batch.
+
+    Published numbers: LaplaceNet's table mixes the paper's variants. On CIFAR-10 its numbers for 1 000 and 2 000 labels
+    are those with temporal ensembling and that for 4 000 is with VAT, which is not a base here; on CIFAR-100 it is the
+    Π-model.
     """
 
     config: SNTGConfig

@@ -1,4 +1,9 @@
-"""SoftMatch: every guess counts, by a weight that falls like a Gaussian below the mean confidence."""
+"""SoftMatch: every guess counts, by a weight that falls like a Gaussian below the mean confidence.
+
+A threshold discards every guess below it. SoftMatch uses all guesses: one with at least the mean confidence counts in
+full, one below it the less, the further it lies below, along a Gaussian curve. Before confidence is measured, guesses
+are rescaled so that all classes are guessed alike.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +22,7 @@ from laplacenet.training.methods.weak_strong import Logits, WeakStrong, WeakStro
 
 @dataclass(frozen=True)
 class SoftMatchConfig(WeakStrongConfig):
-    """`momentum` is that of the averages; the Gaussian has `n_sigma` in place of 1 standard deviation."""
+    """`momentum` is that of the averages; `n_sigma` is n_σ: the larger, the faster weights fall below the mean."""
 
     name: str = "softmatch"
     momentum: float = 0.999
@@ -53,8 +58,11 @@ class SoftMatchLearner(StudentAndTeacher):
 class SoftMatch(WeakStrong):
     """CE + λ_u·mean of w(max q̃)·CE(p(strong u), argmax q), w(a) = exp(−min(a − μ, 0)²/(2 σ²/n_σ²)).
 
-    q̃ is q aligned to the uniform distribution (UA) and serves for the weight alone, as in USB. μ and σ² are averages of
-    the mean and the unbiased variance of max q̃, updated before they are used.
+    q̃ is q aligned to the uniform distribution (UA) and serves for the weight alone, as in USB. μ and σ² are averages
+    of the mean and the unbiased variance of max q̃, updated before they are used.
+
+    Kept between steps: moving averages of μ, of σ² and of the outputs; and the average of the weights, which is the
+    network that is tested.
     """
 
     config: SoftMatchConfig

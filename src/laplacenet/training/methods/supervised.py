@@ -1,4 +1,8 @@
-"""The supervised baseline: the labeled images alone, with LaplaceNet's views and MixUp."""
+"""The supervised baseline: the labeled images alone, with LaplaceNet's views and MixUp.
+
+The unlabeled images are not used at all. Network, views, MixUp and number of steps are LaplaceNet's, so the difference
+in error is what the unlabeled images contribute.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,6 +26,8 @@ class Supervised(MixUpTraining):
     """L_sup = 1/(b·n_a) Σ_i Σ_j l_s(f(t_j(x_i)), y_i) on labeled images, under MixUp, at every step.
 
     An epoch is as long as one over the unlabeled images would be, so that all methods are tested equally often.
+
+    Kept between steps: nothing but the network.
     """
 
     config: SupervisedConfig

@@ -1,4 +1,8 @@
-"""Temporal ensembling: outputs should agree with the average of those of earlier epochs."""
+"""Temporal ensembling: outputs should agree with the average of those of earlier epochs.
+
+The Π-model compares two outputs of the same moment, and both are noisy. Here the output on an image is compared with an
+average of the outputs that the same image got in earlier epochs. The target is steadier, and one pass a step is enough.
+"""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -79,9 +83,13 @@ class NetworkAndEnsemble(nn.Module):
 class TemporalEnsembling(ConsistencyTraining):
     """CE(z_i, y_i) on labeled images + w(t)·1/(C·b) Σ_i ‖z_i − z̃_i‖², z̃ = Z/(1 − αᵗ), Z ← α·Z + (1 − α)·z.
 
-    One view of each image. Z is updated once an epoch, and the agreement is left out until an image has a target z̃. Our
-    reading: t counts the epochs in which the image was drawn, since an epoch leaves out the images that do not fill its
-    last batch.
+    One view of each image. Z is updated once an epoch, and the agreement is left out until an image has a target z̃.
+
+    Kept between steps: for each image the average Z of its outputs, its latest output, and the number of epochs in
+    which it was drawn.
+
+    Our reading: t counts the epochs in which the image was drawn, since an epoch leaves out the images that do not fill
+    its last batch.
     """
 
     config: TemporalEnsemblingConfig

@@ -1,4 +1,9 @@
-"""TSSDL: pseudo-labels weighted by how close their neighbors are, and features drawn together within a class."""
+"""TSSDL: pseudo-labels weighted by how close their neighbors are, and features drawn together within a class.
+
+The network labels the unlabeled images itself. A label counts less if the features of its image lie far from all
+others, since the image may be an outlier. Features are drawn together within a class and pushed apart between classes.
+Only the paper's abstract was known to us, so most of this is our reading.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -52,12 +57,14 @@ class TSSDL(EpochLabels, ConsistencyTraining):
     r_i = 1 − d_i/max d, where d_i is the sum of distances to the k nearest features; r_i = 1 for given labels. L_MMF is
     the mean over pairs i < j of r_i·r_j·(‖z_i − z_j‖² where ŷ_i = ŷ_j, else max(0, h − ‖z_i − z_j‖²)).
 
-    There is no public code, and we had the paper's abstract and accounts by others, not its equations. From the paper:
-    labels of unlabeled images are variables of training (transductive learning), a confidence for each of them reduces
-    the effect of outliers, and the Min-Max Feature loss makes features compact within a class and separate between
-    classes. Our reading: the formulas of r and L_MMF, k = 10 and h = 1; pseudo-labels are the network's argmax before
-    each epoch, after a stage on given labels alone; features have length 1 and pairs come from one batch; the agreement
-    of two views as third term; every weight and schedule.
+    Kept between steps: the label and the weight r of each image, computed anew before each epoch after the first stage.
+
+    Our reading: there is no public code, and we had the paper's abstract and accounts by others, not its equations.
+    From the paper: labels of unlabeled images are variables of training (transductive learning), a confidence for each
+    of them reduces the effect of outliers, and the Min-Max Feature loss makes features compact within a class and
+    separate between classes. Ours: the formulas of r and L_MMF, k = 10 and h = 1; pseudo-labels are the network's
+    argmax before each epoch, after a stage on given labels alone; features have length 1 and pairs come from one batch;
+    the agreement of two views as third term; every weight and schedule.
     """
 
     config: TSSDLConfig

@@ -1,4 +1,9 @@
-"""UDA: the strong view's distribution follows the sharpened one of the weak view."""
+"""UDA: the strong view's distribution follows the sharpened one of the weak view.
+
+The output on a weak view of an unlabeled image, sharpened, is the target for a strong view of the same image, wherever
+the network is confident. The change from earlier consistency methods is the strong view, by RandAugment, in place of
+noise or small shifts.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -44,6 +49,8 @@ class UDA(WeakStrong):
 
     As in google-research/uda the mean is over all unlabeled images of the batch, and labeled images and both views of
     unlabeled ones share one forward pass and its batch statistics.
+
+    Kept between steps: the average of the weights, which is the network that is tested.
     """
 
     config: UDAConfig

@@ -1,4 +1,9 @@
-"""Virtual adversarial training: outputs should not change in the direction in which they change most."""
+"""Virtual adversarial training: outputs should not change in the direction in which they change most.
+
+For each unlabeled image the method finds the small change of its pixels that changes the output most. The network is
+trained to give the same output with and without this change, so that its output is smooth around every image. Unlike
+augmentation, this needs no knowledge of what may change in an image.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,7 +29,8 @@ DIRECTION_SEED = "direction_seed"
 class VATConfig(ViewConfig):
     """`radius` is the paper's ε, `probe` its ξ: the length of the step that measures how the output changes.
 
-    The authors' ξ of 1e-6 vanishes in single precision. `adversarial_weight` is the paper's α; `entropy_weight` is β,
+    The authors' ξ of 1e-6 vanishes in single precision. `n_power_iterations` is how often the direction is improved;
+    with 0 it is random. `adversarial_weight` is the paper's α; `entropy_weight` is β,
     1 in its version with entropy minimization (VAT + EntMin).
     """
 
@@ -47,10 +53,14 @@ class VAT(ViewTraining):
     """CE(f(x), y) on labeled images + α·1/b_u Σ KL(p(u) ‖ p(u + r)) (+ β·1/b_u Σ H(p(u))) on unlabeled ones.
 
     r = ε·d, where d is the unit direction after one power iteration that starts from Gaussian noise: d ← ∇_r KL(p(u) ‖
-    p(u + r)) at r = ξ·d, scaled to length 1. No gradient flows through p(u) in the divergence, nor through d. As in
-    the authors' code, only the pass over labeled images updates the running batch statistics. d is computed in single
-    precision: in bf16 a step of length ξ would be rounded away. ε is measured in standardized pixels; the authors
-    whiten images by ZCA, where the same length changes a picture differently.
+    p(u + r)) at r = ξ·d, scaled to length 1. No gradient flows through p(u) in the divergence, nor through d. As in the
+    authors' code, only the pass over labeled images updates the running batch statistics. d is computed in single
+    precision: in bf16 a step of length ξ would be rounded away.
+
+    Kept between steps: nothing but the network.
+
+    Our reading: ε is measured in standardized pixels; the authors whiten images by ZCA, where the same length changes a
+    picture differently.
     """
 
     config: VATConfig

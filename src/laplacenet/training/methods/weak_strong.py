@@ -18,7 +18,10 @@ from laplacenet.training.views import ViewGroup, groups_of_views
 
 @dataclass(frozen=True)
 class WeakStrongConfig(MethodConfig):
-    """`unlabeled_weight` is the paper's λ_u. The network that is tested is an average of the weights."""
+    """`unlabeled_weight` is λ, the weight of the loss on unlabeled images.
+
+    `ema_decay` is the decay of the average of the weights that is tested.
+    """
 
     unlabeled_weight: float = 1.0
     ema_decay: float = 0.999

@@ -1,0 +1,152 @@
+"""A recorded comparison in any state: only tuned, partly run, or complete; and what it still lacks."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from laplacenet.experiments.compare import Tuning, split_name
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.finished_runs import FailedRun, FinishedRun, read_finished_run
+from laplacenet.experiments.notation import from_json
+from laplacenet.runtime import InputError, read_json
+from laplacenet.runtime.decoding import decode
+
+
+@dataclass(frozen=True)
+class RecordedComparison:
+    """What was asked for, as in `Comparison`, and what of it is recorded: `tried` in tuning, `runs` and `failures`.
+
+    `name` is that of the record's file, without its ending.
+    """
+
+    name: str
+    command: str
+    base: Experiment
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    for_s: float | None
+    tuning: Tuning | None
+    finalists: int | None
+    split_key: str | None
+    preset: str | None
+    tried: tuple[FinishedRun, ...]
+    runs: tuple[FinishedRun, ...]
+    failures: tuple[FailedRun, ...]
+
+    @cached_property
+    def n_labeled(self) -> int | None:
+        """In tuning the held-out labels are not among those of a run."""
+        of_runs = [run.outcome.n_labeled for run in self.runs if run.outcome is not None]
+        held_out = 0 if self.tuning is None else self.tuning.held_out
+        of_tuning = [run.outcome.n_labeled + held_out for run in self.tried if run.outcome is not None]
+        return next(iter([*of_runs, *of_tuning]), self.base.data.n_labeled)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return () if self.tuning is None else self.tuning.rates
+
+    def attempt(self, method: str, rate: float) -> FinishedRun | None:
+        """The tuning run of a method with this learning rate."""
+        found = [run for run in self.tried if (run.run.method, run.run.lr) == (method, rate)]
+        return found[0] if found else None
+
+    def chosen(self, method: str) -> FinishedRun | None:
+        """The tuning run that gave the method its learning rate, the first of equally good ones, once all are made."""
+        attempts = [self.attempt(method, rate) for rate in self.rates]
+        made = [attempt for attempt in attempts if attempt is not None]
+        return min(made, key=lambda run: run.error) if made and len(made) == len(attempts) else None
+
+    def run(self, method: str, seed: int) -> FinishedRun | None:
+        found = [run for run in self.runs if (run.run.method, run.run.seed) == (method, seed)]
+        return found[0] if found else None
+
+    def runs_of(self, method: str) -> list[FinishedRun]:
+        return [run for seed in self.seeds if (run := self.run(method, seed)) is not None]
+
+    @cached_property
+    def ranking(self) -> tuple[str, ...]:
+        """The methods with a run on the first seed, the best first; its error compares all of them."""
+        first = [run for method in self.methods if (run := self.run(method, self.seeds[0])) is not None]
+        return tuple(run.run.method for run in sorted(first, key=lambda run: run.error))
+
+    @cached_property
+    def by_error(self) -> tuple[str, ...]:
+        """All methods: by the first seed's error where only finalists have more, else by the mean; then the unrun."""
+        ran = [method for method in self.methods if self.runs_of(method)]
+        if self.finalists is None:
+            ordered: Iterable[str] = sorted(ran, key=lambda method: mean_error(self.runs_of(method)))
+        else:
+            ordered = [*self.ranking, *(method for method in ran if method not in self.ranking)]
+        return tuple(dict.fromkeys([*ordered, *self.methods]))
+
+    @cached_property
+    def advanced(self) -> tuple[str, ...] | None:
+        """The methods that are due on the seeds after the first; None while the finalists are not known."""
+        if self.finalists is None:
+            return self.methods
+        if len(self.ranking) == len(self.methods):
+            return self.ranking[: self.finalists]
+        later = {run.run.method for run in self.runs if run.run.seed != self.seeds[0]}
+        return tuple(method for method in self.ranking if method in later) if later else None
+
+    def missing_rates(self, method: str) -> list[float]:
+        return [rate for rate in self.rates if self.attempt(method, rate) is None]
+
+    def missing_on(self, seed: int) -> list[str] | None:
+        """The methods without a run on this seed; None where it is not known yet which ones are due."""
+        due = self.methods if seed == self.seeds[0] else self.advanced
+        return None if due is None else [method for method in due if self.run(method, seed) is None]
+
+    @property
+    def has_curves(self) -> bool:
+        return any(error is not None for run in self.runs for _, _, error in run.curve)
+
+    def seed_name(self, seed: int) -> str:
+        """Of a file with several splits each seed has its own."""
+        has_own_split = self.split_key is not None and "{" in self.split_key
+        return f"split {split_name(str(self.split_key), seed)}" if has_own_split else f"seed {seed}"
+
+
+def mean_error(runs: Sequence[FinishedRun]) -> float:
+    return sum(run.error for run in runs) / len(runs)
+
+
+def read_comparisons(folder: Path) -> list[RecordedComparison]:
+    """The records of `laplacenet compare --record` in this folder, by name."""
+    return [read_comparison(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+
+
+def read_comparison(path: Path) -> RecordedComparison:
+    content, source = read_json(path), str(path)
+    try:
+        asked = content["comparison"]
+        return RecordedComparison(
+            name=path.stem,
+            command=str(content["command"]),
+            base=from_json(asked["base"], source=source),
+            **_read_request(asked, source=source),
+            tried=_read_runs(content["tuning"], source=source),
+            runs=_read_runs(content["runs"], source=source),
+            failures=tuple(decode(FailedRun, entry, source=source) for entry in content.get("failed", [])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: not a record of laplacenet compare ({error!r})") from error
+
+
+def _read_request(asked: dict[str, Any], *, source: str) -> dict[str, Any]:
+    tuning = asked["tuning"]
+    return {
+        "methods": tuple(asked["methods"]),
+        "seeds": tuple(asked["seeds"]),
+        "for_s": None if asked["for_s"] is None else float(asked["for_s"]),
+        "tuning": None if tuning is None else decode(Tuning, tuning, source=source),
+        "finalists": asked["finalists"],
+        "split_key": asked["split_key"],
+        "preset": asked["preset"],
+    }
+
+
+def _read_runs(entries: Iterable[Any], *, source: str) -> tuple[FinishedRun, ...]:
+    return tuple(read_finished_run(entry, source=source) for entry in entries)
