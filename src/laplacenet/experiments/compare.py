@@ -28,7 +28,7 @@ from laplacenet.experiments.finished_runs import (
     without_paths,
 )
 from laplacenet.experiments.fitting import fit_method
-from laplacenet.experiments.notation import from_json, override, to_json
+from laplacenet.experiments.notation import override, to_json, with_later_settings
 from laplacenet.experiments.presets import with_method_preset
 from laplacenet.experiments.run import resume_run, start_run
 from laplacenet.experiments.run_records import (
@@ -169,7 +169,7 @@ class Workbench:
         known = content.get("comparison") if isinstance(content, dict) else None
         if not isinstance(known, dict):
             raise InputError(f"{source}: holds no comparison; choose another {option}")
-        known = known | {"base": with_later_settings(known.get("base"), source=str(source))}
+        known = known | {"base": with_later_settings(known.get("base", {}), source=str(source))}
         changed = [key for key, value in self.identity.items() if known.get(key) != value]
         if changed:
             raise InputError(f"{source}: holds a comparison with another {', '.join(changed)}; choose another {option}")
@@ -398,11 +398,6 @@ def is_finished(folder: RunFolder) -> bool:
         return folder.has(FINAL) and bool(read_outcome(folder) and read_epochs(folder))
     except InputError:
         return False
-
-
-def with_later_settings(base: Any, *, source: str) -> Any:
-    """An experiment as it is written now: settings that are newer than its file have their defaults."""
-    return to_json(from_json(base, source=source)) if isinstance(base, dict) else base
 
 
 def split_name(template: str, split: int) -> str:
