@@ -165,7 +165,8 @@ def test_a_failed_run_is_not_tried_by_the_processes_beside_it(tmp_path: Path) ->
     run = first.next_run()
     assert run is not None
     first.keep_failure(run, RuntimeError())
-    later = Workbench(comparison(), tmp_path / "out", CPU, began_at=first.began_at + 1_000)
+    later = Workbench(comparison(), tmp_path / "out", CPU)
+    later.open()
     assert [bench.next_run() == run for bench in (first, second, later)] == [False, False, True]
     assert [failed.error for failed in second.failures()] == ["RuntimeError: RuntimeError"]
 
@@ -191,7 +192,7 @@ def test_a_run_that_was_killed_between_its_outcome_and_its_note_is_noted(tmp_pat
 def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It saw no comparison there, and before it looked into the folder another process had begun a run."""
     late, early = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
-    begin = Workbench._begin
+    begin = Workbench._make
 
     def begin_late(bench: Workbench) -> None:
         if bench is late:
@@ -199,7 +200,7 @@ def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monke
             (early.folder / "runs").mkdir()
         begin(bench)
 
-    monkeypatch.setattr(Workbench, "_begin", begin_late)
+    monkeypatch.setattr(Workbench, "_make", begin_late)
     late.open()
     assert late.next_run() == early.next_run()
 
@@ -412,8 +413,23 @@ def test_a_record_from_before_a_setting_existed_still_belongs_to_the_comparison(
     bench.open(tmp_path / "record.json")
     known["base"]["train"]["lr"] = 0.7
     (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
-    with pytest.raises(InputError, match="holds a comparison with another base; choose another --record"):
+    other = r"holds a comparison with another base \(train\.lr is 0\.7, here 0\.05\); choose another --record"
+    with pytest.raises(InputError, match=other):
         bench.open(tmp_path / "record.json")
+    known["base"]["train"] |= {"lr": 0.05, "warmth": 1}
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
+    with pytest.raises(InputError, match="base: train: unknown entry 'warmth'"):
+        bench.open(tmp_path / "record.json")
+
+
+def test_a_record_that_compares_by_something_unknown_is_refused(tmp_path: Path) -> None:
+    bench = Workbench(comparison(), tmp_path / "out", CPU)
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": bench.identity | {"folds": 5}}))
+    with pytest.raises(InputError, match="unknown entry 'folds'"):
+        bench.open(tmp_path / "record.json")
+    older = {name: value for name, value in bench.identity.items() if name not in ("settings", "finalists")}
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": older}))
+    bench.open(tmp_path / "record.json")
 
 
 def test_processes_in_one_folder_take_different_runs(tmp_path: Path) -> None:

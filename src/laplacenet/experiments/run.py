@@ -12,7 +12,7 @@ from torch import Tensor
 from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.judging import Judge, judge_epoch
-from laplacenet.experiments.notation import from_json, to_json, with_later_settings
+from laplacenet.experiments.notation import by_path, from_json, to_json, with_later_settings
 from laplacenet.experiments.run_records import (
     FINAL,
     EpochRecord,
@@ -203,7 +203,7 @@ def origin(task: Task) -> dict[str, Any]:
 def identity(task: Task) -> dict[str, Any]:
     """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others."""
     seen = dataclasses.replace(task.dataset.train, labels=task.given_labels, class_names=task.class_names)
-    return _by_path(to_json(task.experiment)) | {HASH: data_hash(seen)}
+    return by_path(to_json(task.experiment)) | {HASH: data_hash(seen)}
 
 
 def identity_as_written_now(found: dict[str, Any], *, source: str) -> dict[str, Any]:
@@ -215,16 +215,7 @@ def identity_as_written_now(found: dict[str, Any], *, source: str) -> dict[str, 
             settings[section] = value
         elif isinstance(part := settings.setdefault(section, {}), dict):  # else it is refused when it is read
             part[name] = value
-    return {HASH: settings.pop(HASH, None)} | _by_path(with_later_settings(settings, source=source))
-
-
-def _by_path(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by names such as `train.steps`."""
-    return {
-        f"{section}.{name}" if isinstance(content, dict) else section: value
-        for section, content in settings.items()
-        for name, value in (content.items() if isinstance(content, dict) else [("", content)])
-    }
+    return {HASH: settings.pop(HASH, None)} | by_path(with_later_settings(settings, source=source))
 
 
 @dataclass(frozen=True)

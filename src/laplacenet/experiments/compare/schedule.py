@@ -55,7 +55,7 @@ class Schedule(ComparisonFolder):
             except filelock.Timeout:
                 continue
             try:
-                if not self.is_done(run):  # another process may have finished it since
+                if not self.is_done(run) and not self.has_failed(run):  # another process may have made it since
                     yield run
                     return
             finally:
@@ -64,9 +64,7 @@ class Schedule(ComparisonFolder):
 
     @property
     def tuning_runs(self) -> list[ComparedRun]:
-        tuning, seed = self.comparison.tuning, self.comparison.seeds[0]
-        rates = () if tuning is None else tuning.rates
-        return [ComparedRun(method, seed, rate, is_tuning=True) for method in self.comparison.methods for rate in rates]
+        return self.comparison.tuning_runs
 
     def _runs(self, seed: int, methods: Sequence[str]) -> list[ComparedRun]:
         return [ComparedRun(method, seed, self.rate(method)) for method in methods]
@@ -87,15 +85,14 @@ class Schedule(ComparisonFolder):
 
     def results(self) -> list[FinishedRun]:
         """Of all finished runs but those of tuning."""
-        runs = [ComparedRun(method, seed) for seed in self.comparison.seeds for method in self.comparison.methods]
-        return [self.result(run) for run in runs if self.is_done(run)]
+        return [self.result(run) for run in self.comparison.final_runs if self.is_done(run)]
 
     def tuning_results(self) -> list[FinishedRun]:
         return [self.result(run) for run in self.tuning_runs if self.is_done(run)]
 
     def failures(self) -> list[FailedRun]:
         """Runs that failed during this command, in any of its processes."""
-        runs = [*self.tuning_runs, *(ComparedRun(m, s) for s in self.comparison.seeds for m in self.comparison.methods)]
+        runs = [*self.tuning_runs, *self.comparison.final_runs]
         return [self._failure(run) for run in runs if not self.is_done(run) and self.has_failed(run)]
 
     def expected_s(self, run: ComparedRun) -> float:

@@ -5,22 +5,28 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import torch
 
-from laplacenet.experiments.compare.folder import STEP_TIMES
+from laplacenet.experiments.compare.comparison import differing_settings
+from laplacenet.experiments.compare.data_hashes import DataHashes
+from laplacenet.experiments.compare.folder import DATA, STEP_TIMES
 from laplacenet.experiments.compare.held_out import with_held_out
 from laplacenet.experiments.compare.schedule import Schedule
-from laplacenet.experiments.finished_runs import ComparedRun, FinishedRun, curve_of
+from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.finished_runs import ComparedRun, FinishedRun, curve_of, without_paths
 from laplacenet.experiments.fitting import fit_method
-from laplacenet.experiments.run import resume_run, start_run
+from laplacenet.experiments.notation import to_json
+from laplacenet.experiments.run import read_experiment, require_unchanged, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, Outcome, read_epochs, read_outcome
 from laplacenet.experiments.step_times import StepTimes, measure_step_times
-from laplacenet.experiments.task import Task, prepare, views_of
+from laplacenet.experiments.task import Task, prepare, task_on, views_of, visible_labels
 from laplacenet.runtime import InputError, Monitor, RunFolder, provenance, write_sealed
 from laplacenet.runtime.decoding import decode
 from laplacenet.runtime.run_folder import EXPERIMENT
 from laplacenet.training import Execution
+from laplacenet.training.checkpoint import checkpoint_step
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.methods.presets import ORIGINAL
 
@@ -35,9 +41,14 @@ class Workbench(Schedule):
     tasks: dict[int, Task] = field(default_factory=dict)
 
     def task(self, run: ComparedRun) -> Task:
-        """With the rate and the steps that are due; measures the step time first where it is not known yet."""
-        comparison = self.comparison
+        """With the rate and the steps that are due; measures the step time first where it is not known yet.
+
+        A run that has begun keeps its steps, though measured again they might be others.
+        """
+        comparison, begun = self.comparison, self._begun(run)
         experiment = comparison.experiment(run.method, run.seed)
+        if begun is not None and without_paths(begun).data == without_paths(experiment).data:
+            experiment = replace(experiment, data=begun.data)  # the same files may have been moved since
         task = self.task_of_seed(run.seed)
         task = replace(task, experiment=experiment, views=views_of(task.dataset.train, experiment))
         limit_s = comparison.for_s
@@ -45,16 +56,63 @@ class Workbench(Schedule):
             task, limit_s = with_held_out(task, comparison.tuning.held_out), comparison.tuning.for_s
         train = experiment.train if run.lr is None else replace(experiment.train, lr=run.lr)
         if limit_s is not None:
-            train = replace(train, steps=self.step_times(run.method, task).steps_within(limit_s))
-        task = replace(task, experiment=replace(experiment, train=train))
-        return task if comparison.preset == ORIGINAL else fit_method(task, comparison.settings_of(run.method))
+            steps = self.step_times(run.method, task).steps_within(limit_s) if begun is None else begun.train.steps
+            train = replace(train, steps=steps)
+        return self._fitted(replace(task, experiment=replace(experiment, train=train)), run.method)
+
+    def _fitted(self, task: Task, method: str) -> Task:
+        """Papers' own settings stay as they are."""
+        return task if self.comparison.preset == ORIGINAL else fit_method(task, self.comparison.settings_of(method))
+
+    def changed_settings(self) -> dict[str, list[str]]:
+        """By method: settings of its finished runs that runs made now would not have, as defaults may have changed."""
+        task, found = self.task_of_seed(self.comparison.seeds[0]), {}
+        for finished in [*self.tuning_results(), *self.results()]:
+            method, made = finished.run.method, without_paths(finished.experiment)
+            experiment = self.comparison.experiment(method, finished.run.seed)
+            train = replace(experiment.train, lr=made.train.lr, steps=made.train.steps)
+            expected = self._fitted(replace(task, experiment=replace(experiment, train=train)), method).experiment
+            if changed := differing_settings(to_json(made), to_json(without_paths(expected))):
+                found[method] = changed
+        return found
+
+    def _begun(self, run: ComparedRun) -> Experiment | None:
+        """The settings of a run that has begun; what is wrong with its files is said when it goes on."""
+        try:
+            return read_experiment(RunFolder.open(self.folder / run.name))
+        except InputError:
+            return None
 
     def task_of_seed(self, seed: int) -> Task:
-        """The data of a seed, read once for all methods."""
+        """The data with the labels of a seed; it is read once for all methods and seeds."""
         if seed not in self.tasks:
+            experiment = self._first_experiment(seed)
+            known = next(iter(self.tasks.values()), None)
+            root = Path(experiment.data.name).expanduser()
+            task = prepare(experiment) if known is None else task_on(known.dataset, experiment, root=root)
             self.tasks.clear()
-            self.tasks[seed] = prepare(self.comparison.experiment(self.comparison.methods[0], seed))
+            self.tasks[seed] = task
         return self.tasks[seed]
+
+    def _first_experiment(self, seed: int) -> Experiment:
+        return self.comparison.experiment(self.comparison.methods[0], seed)
+
+    def require_same_data(self) -> None:
+        """Refuse data or labels of any seed other than those that the comparison began with, or its runs were made on.
+
+        Before any run: a seed whose labels cannot be read is refused here, too.
+        """
+        seeds = self.comparison.seeds
+        dataset = self.task_of_seed(seeds[0]).dataset
+        hashes = DataHashes.of(dataset, self.task_of_seed(seeds[0]).given_labels)
+        data = {}
+        for seed in seeds:
+            config = self._first_experiment(seed).data
+            labels, _ = visible_labels(dataset, config, root=Path(config.name).expanduser(), seed=seed)
+            data[seed] = hashes.with_labels(labels)
+        self.keep_data(data)
+        for finished in [*self.tuning_results(), *self.results()]:
+            self.refuse_other_data(finished, source=self.folder)
 
     def step_times(self, method: str, task: Task) -> StepTimes:
         """Measured once on each machine."""
@@ -70,13 +128,16 @@ class Workbench(Schedule):
 
     def epochs(self, run: ComparedRun, task: Task, monitor: Monitor) -> Iterator[EpochRecord]:
         """Start or resume the run and save its result; a run that diverges ends there."""
-        folder, started_at = RunFolder(self.folder / run.name), time.perf_counter()
+        folder = RunFolder(self.folder / run.name)
+        started_at = time.perf_counter() - elapsed_before_s(folder)
         is_begun = (folder.path / EXPERIMENT).is_file()
         go = resume_run if is_begun else start_run
         if not is_begun:
             folder = RunFolder.create(folder.path)
         try:
-            if not is_finished(folder):  # else it was cut off before this was noted here
+            if is_finished(folder):  # it was cut off before this was noted here
+                require_unchanged(task, folder)
+            else:
                 yield from go(task, folder, execution=self.execution, monitor=monitor, asked=("test_error",))
         except DivergedError:
             self._finish(run, task, None, wall_s=time.perf_counter() - started_at)
@@ -85,6 +146,8 @@ class Workbench(Schedule):
 
     def _finish(self, run: ComparedRun, task: Task, outcome: Outcome | None, *, wall_s: float) -> None:
         origin = provenance(self.execution.device)
+        if run.seed in self.data:
+            origin[DATA] = self.data[run.seed].to_json()
         curve = curve_of(read_epochs(RunFolder.open(self.folder / run.name)))
         self.keep(FinishedRun(run, task.experiment, outcome, curve, wall_s, origin))
 
@@ -95,6 +158,15 @@ class Workbench(Schedule):
         except RuntimeError:
             raise error from None
         super().keep_failure(run, error)
+
+
+def elapsed_before_s(folder: RunFolder) -> float:
+    """How long the run took in earlier sessions, up to the checkpoint from which it goes on."""
+    try:
+        lines = folder.epochs(up_to_step=checkpoint_step(folder.checkpoint))
+        return max((float(line["elapsed_s"]) for line in lines), default=0.0)
+    except (InputError, KeyError, TypeError, ValueError):  # damage is repaired or refused when the run goes on
+        return 0.0
 
 
 def is_finished(folder: RunFolder) -> bool:
