@@ -30,6 +30,7 @@ from laplacenet.training.checkpoint import checkpoint_step
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.methods.presets import ORIGINAL
 
+HARDWARE = "hardware"
 MEASURED_WITH_STEPS = 10**6  # as if for a long run: its supervised start is then not cut
 
 
@@ -115,16 +116,18 @@ class Workbench(Schedule):
             self.refuse_other_data(finished, source=self.folder)
 
     def step_times(self, method: str, task: Task) -> StepTimes:
-        """Measured once on each machine."""
-        path = self._step_times(method)
+        """Measured once on each machine, also where the folder was copied from another one."""
+        path, hardware = self._step_times(method), provenance(self.execution.device)[HARDWARE]
         path.parent.mkdir(exist_ok=True)
         with self.lock(f"{STEP_TIMES}-{path.stem}"):
-            if not os.path.lexists(path):
-                long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
-                times = measure_step_times(replace(task, experiment=long), self.execution)
-                write_sealed(path, dataclasses.asdict(times))
-        content = self._read(path, remedy="delete it to measure the steps again")
-        return decode(StepTimes, content, source=str(path))
+            if os.path.lexists(path):
+                content = self._read(path, remedy="delete it to measure the steps again")
+                if content.pop(HARDWARE, hardware) == hardware:  # older versions do not say where they measured
+                    return decode(StepTimes, content, source=str(path))
+            long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
+            times = measure_step_times(replace(task, experiment=long), self.execution)
+            write_sealed(path, dataclasses.asdict(times) | {HARDWARE: hardware})
+            return times
 
     def epochs(self, run: ComparedRun, task: Task, monitor: Monitor) -> Iterator[EpochRecord]:
         """Start or resume the run and save its result; a run that diverges ends there."""
