@@ -1,6 +1,7 @@
 """A comparison that goes on with other data, labels, files or options: refused in one line, or not affected by it."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -222,7 +223,9 @@ def test_a_record_that_is_damaged_is_refused_and_left_alone(damage: str, going_o
     text = json.dumps(content)
     path.write_text(text[: len(text) // 2] if damage == "cut" else text)
     before = path.read_bytes()
-    assert "record.json: " in going_on.fails(*WHOLE)
+    said = going_on.fails(*WHOLE)
+    assert "record.json: " in said
+    assert "choose another --record" in said
     assert path.read_bytes() == before
 
 
@@ -314,6 +317,23 @@ def test_a_clock_that_is_set_back_does_not_let_a_failing_run_be_tried_for_ever(
     with ends_after(1):
         again: Said = shell.succeeds(*COMPARE, "--labels", "9", "--out", "out")
     assert "failed" not in again.err
+
+
+def test_a_full_disk_ends_the_comparison_in_one_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other run could go on; this one is resumed once there is room."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("laplacenet.experiments.compare.workbench.start_run", full)
+        said = shell(*COMPARE, "--labels", "9", "--out", "out")
+    assert said.code == 1
+    assert said.err.startswith("error: out/runs/supervised-seed-0: no space left on device; the run has not begun")
+    assert said.err.count("\n") == 1
+    assert not (shell.folder / "out" / "failed").exists()
+    with ends_after(1):
+        shell.succeeds(*COMPARE, "--labels", "9", "--out", "out")
 
 
 def test_finished_runs_with_settings_that_are_no_longer_the_default_are_told(going_on: Shell) -> None:

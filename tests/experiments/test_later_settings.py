@@ -59,8 +59,7 @@ def without(folder: RunFolder, section: str, name: str) -> None:
     ("method", "section", "name"),
     [
         ("dual-student", "method", "labeled_loss_over"),
-        ("laplacenet", "method", "label_temperature"),
-        ("fixmatch", "train", "schedule"),
+        ("laplacenet", "train", "schedule"),
     ],
 )
 def test_a_run_from_before_a_setting_existed_goes_on_bit_for_bit(

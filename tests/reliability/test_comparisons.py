@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,12 @@ def compare_in_child(folder: Path, *, dies_at: int | None = None) -> int:
     return child.exitcode
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder = tmp_path_factory.mktemp("unbroken")
+@pytest.fixture
+def unbroken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Results:
+    folder = tmp_path / "unbroken"
+    folder.mkdir()
     write_bars(folder / "bars.npz")
-    assert compare_in_child(folder) == 0
+    Shell(folder, monkeypatch, capsys).succeeds(*command(folder))
     results = results_of(folder / "record.json")
     assert [method for method, *_ in results] == ["supervised", "network-labels"]
     return results
@@ -83,18 +85,16 @@ def survives_a_kill_at(touch: int, folder: Path, unbroken: Results) -> bool:
     return code != 0
 
 
-def test_a_comparison_that_is_killed_goes_on_to_the_same_results(unbroken: Results, tmp_path: Path) -> None:
-    for touch in random.Random(1).sample(range(1, 150), k=2):
-        assert survives_a_kill_at(touch, tmp_path / str(touch), unbroken)
-
-
 @pytest.mark.long
-def test_a_comparison_that_is_killed_at_any_touch_of_a_file_goes_on(unbroken: Results, tmp_path: Path) -> None:
+def test_a_comparison_that_is_killed_at_any_touch_of_a_file_goes_on(
+    unbroken: Results, tmp_path: Path, reliability_record: Callable[..., None]
+) -> None:
     touch = 1
     while survives_a_kill_at(touch, tmp_path / str(touch), unbroken):
         shutil.rmtree(tmp_path / str(touch))
         touch += 1
-    assert touch > 100
+    assert touch > 400
+    reliability_record("comparison killed at every touch of a file", kills=touch - 1, identical_results=touch - 1)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,8 @@ def is_full_at(touch: int, shell: Shell, faults: Faults, unbroken: Results) -> b
         n_left = faults.left
         faults.disarm()
     assert said.code in (0, 1, 2), f"touch {touch}: {said.err}"
-    assert said.code == 0 or "No space" in said.err, f"touch {touch}: {said.err}"
+    assert said.code == 0 or "no space" in said.err.lower().splitlines()[-1], f"touch {touch}: {said.err}"
+    assert "Traceback" not in said.err, f"touch {touch}: {said.err}"
     shell.succeeds(*command(shell.folder))
     assert results_of(shell.folder / "record.json") == unbroken, f"touch {touch}"
     return n_left <= 0
@@ -133,15 +134,16 @@ def is_full_at(touch: int, shell: Shell, faults: Faults, unbroken: Results) -> b
 def test_a_comparison_whose_disk_is_full_goes_on_once_there_is_room(
     unbroken: Results, shell: Shell, faults: Faults
 ) -> None:
-    for touch in random.Random(2).sample(range(1, 150), k=3):
+    for touch in random.Random(2).sample(range(1, 440), k=2):
         assert is_full_at(touch, shell, faults, unbroken)
 
 
 @pytest.mark.long
 def test_a_comparison_whose_disk_is_full_at_any_touch_of_a_file_goes_on(
-    unbroken: Results, shell: Shell, faults: Faults
+    unbroken: Results, shell: Shell, faults: Faults, reliability_record: Callable[..., None]
 ) -> None:
     touch = 1
     while is_full_at(touch, shell, faults, unbroken):
         touch += 1
-    assert touch > 100
+    assert touch > 400
+    reliability_record("comparison with a full disk at every touch", failures_injected=touch - 1)

@@ -23,6 +23,7 @@ from laplacenet.experiments.compare.comparison import MOST_SEEDS
 from laplacenet.experiments.compare.folder import PICTURE, RECORD, TABLE
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, require_apart, write_whole
+from laplacenet.runtime.errors import FULL
 from laplacenet.runtime.files import json_bytes, sealed, write_named
 from laplacenet.runtime.group import side_by_side
 from laplacenet.runtime.peers import advising
@@ -151,7 +152,8 @@ def errors_of_all() -> Iterator[None]:
     try:
         yield
     except (InputError, RunError, OSError):
-        sys.stderr = sys.__stderr__
+        if not read_launch().is_first:
+            sys.stderr = sys.__stderr__
         raise
 
 
@@ -191,12 +193,14 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
 
 
 def _try(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
-    """One run. Any error except invalid input affects this run only: it is recorded, and the others go on."""
+    """One run. An error affects this run only, and the others go on, unless it is invalid input or a full disk."""
     try:
         _work_on(bench, run, limit_s=limit_s)
     except (InputError, typer.Exit):
         raise
     except Exception as error:
+        if any(isinstance(known, OSError) and known.errno in FULL for known in (error, error.__cause__)):
+            raise
         bench.keep_failure(run, error)
         traceback.print_exc()
         typer.echo(f"{run.name}: failed; the other runs go on", err=True)

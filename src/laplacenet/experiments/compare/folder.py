@@ -1,8 +1,10 @@
 """The folder of a comparison: what is compared there, who works on which run, and what is finished or failed."""
 
+import contextlib
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,17 +94,23 @@ class ComparisonFolder:
 
     def _read_record(self, path: Path) -> list[FinishedRun]:
         """Its runs, if it is of this comparison."""
-        content = read_json(path)
-        if isinstance(content, dict) and CHECKSUM in content:  # records of older versions have none
-            content = self._read(path, remedy="choose another --record, or delete it to write it again")
+        remedy = "choose another --record, or delete it to write it again"
+        with with_remedy(remedy):
+            content = read_json(path)
+            if isinstance(content, dict) and CHECKSUM in content:  # records of older versions have none
+                content = read_sealed(path)
         self._refuse_other(content, source=path, option="--record")
+        with with_remedy(remedy):
+            return self._read_runs(content, source=str(path))
+
+    def _read_runs(self, content: dict[str, Any], *, source: str) -> list[FinishedRun]:
         entries = [content.get("tuning", []), content.get("runs", [])]
         if not all(isinstance(some, list) for some in entries):
-            raise InputError(f"{path}: its runs are no list; choose another --record, or delete it to write it again")
-        runs = [read_finished_run(entry, source=str(path)) for some in entries for entry in some]
+            raise InputError(f"{source}: its runs are no list")
+        runs = [read_finished_run(entry, source=source) for some in entries for entry in some]
         names = {run.name for run in (*self.comparison.tuning_runs, *self.comparison.final_runs)}
         for name in (found.run.name for found in runs if found.run.name not in names):
-            raise InputError(f"{path}: holds {name}, which is no run of this comparison; choose another --record")
+            raise InputError(f"{source}: holds {name}, which is no run of this comparison")
         return runs
 
     def take_over(self, record: Path | None = None) -> None:
@@ -191,10 +199,17 @@ class ComparisonFolder:
 
     def _read(self, path: Path, *, remedy: str) -> dict[str, Any]:
         """The content of a file with a checksum; the error for a damaged one says what to do."""
-        try:
+        with with_remedy(remedy):
             return read_sealed(path)
-        except InputError as error:
-            raise InputError(f"{error}; {remedy}") from error
+
+
+@contextlib.contextmanager
+def with_remedy(remedy: str) -> Iterator[None]:
+    """An error for invalid input says what to do."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; {remedy}") from error
 
 
 def require_folder(folder: Path) -> None:
