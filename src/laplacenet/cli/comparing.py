@@ -22,7 +22,16 @@ from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Work
 from laplacenet.experiments.compare.comparison import MOST_SEEDS
 from laplacenet.experiments.compare.folder import PICTURE, RECORD, TABLE
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
-from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, require_apart, write_whole
+from laplacenet.runtime import (
+    InputError,
+    RunError,
+    RunFolder,
+    provenance,
+    read_launch,
+    require_apart,
+    write_sealed,
+    write_whole,
+)
 from laplacenet.runtime.errors import FULL
 from laplacenet.runtime.files import json_bytes, sealed, write_named
 from laplacenet.runtime.group import side_by_side
@@ -235,7 +244,11 @@ def write_record(bench: Workbench, record: Path | None) -> None:
     with bench.lock("reports"):
         bench.take_over(record)  # the file may have gained runs from elsewhere since
         content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
-        write_named(path, json_bytes(sealed(provenance(bench.execution.device) | content)))
+        content = provenance(bench.execution.device) | content
+        if record is None:
+            write_sealed(path, content)
+        else:  # among the user's own files
+            write_named(path, json_bytes(sealed(content)))
 
 
 def write_reports(bench: Workbench, record: Path | None) -> None:
