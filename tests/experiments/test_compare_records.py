@@ -3,15 +3,20 @@
 import json
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.experiments.compare import Workbench
+from laplacenet.experiments.compare.comparison import read_comparison
+from laplacenet.runtime import InputError
+from laplacenet.training import Execution
 
 RECORD = Path(__file__).parents[2] / "results" / "methods" / "cifar100-4000-equal-minutes.json"
 COMMAND = (
@@ -46,6 +51,15 @@ def test_the_committed_record_is_taken_over_by_the_command_that_began_it(
     assert len(content["tuning"]) >= 19
     done = {run["method"] + f"{run['lr']:g}" for run in content["tuning"]}
     assert not any(run.is_tuning and run.method + f"{run.lr:g}" in done for run in bench.due_runs())
+
+
+@pytest.mark.parametrize("path", sorted(RECORD.parent.glob("*.json")), ids=lambda path: path.stem)
+def test_every_committed_record_is_accepted_by_its_own_comparison(path: Path, tmp_path: Path) -> None:
+    content = json.loads(path.read_text())
+    compared = read_comparison(content["comparison"], source=path.name)
+    Workbench(compared, tmp_path / "out", Execution(torch.device("cpu"))).begin(path)
+    with pytest.raises(InputError, match="holds a comparison with another finalists"):
+        Workbench(replace(compared, finalists=7), tmp_path / "other", Execution(torch.device("cpu"))).begin(path)
 
 
 def numbers_of(run: dict[str, Any]) -> dict[str, Any]:
