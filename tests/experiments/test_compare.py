@@ -1,6 +1,7 @@
 """A comparison of methods: what it runs in which order, how it resumes, and what it refuses."""
 
 import contextlib
+import hashlib
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from references_runs import StopAfter
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
@@ -22,7 +24,7 @@ from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import prepare
 from laplacenet.reports.comparison import draw_comparison, markdown_table
-from laplacenet.runtime import InputError, NullMonitor
+from laplacenet.runtime import InputError, NullMonitor, RunFolder, read_sealed, write_sealed
 from laplacenet.training import Execution, ImageViews, TrainConfig
 
 CPU = Execution(torch.device("cpu"))
@@ -165,7 +167,8 @@ def test_a_failed_run_is_not_tried_by_the_processes_beside_it(tmp_path: Path) ->
     run = first.next_run()
     assert run is not None
     first.keep_failure(run, RuntimeError())
-    later = Workbench(comparison(), tmp_path / "out", CPU, began_at=first.began_at + 1_000)
+    later = Workbench(comparison(), tmp_path / "out", CPU)
+    later.open()
     assert [bench.next_run() == run for bench in (first, second, later)] == [False, False, True]
     assert [failed.error for failed in second.failures()] == ["RuntimeError: RuntimeError"]
 
@@ -191,7 +194,7 @@ def test_a_run_that_was_killed_between_its_outcome_and_its_note_is_noted(tmp_pat
 def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It saw no comparison there, and before it looked into the folder another process had begun a run."""
     late, early = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
-    begin = Workbench._begin
+    begin = Workbench._make
 
     def begin_late(bench: Workbench) -> None:
         if bench is late:
@@ -199,7 +202,7 @@ def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monke
             (early.folder / "runs").mkdir()
         begin(bench)
 
-    monkeypatch.setattr(Workbench, "_begin", begin_late)
+    monkeypatch.setattr(Workbench, "_make", begin_late)
     late.open()
     assert late.next_run() == early.next_run()
 
@@ -270,6 +273,94 @@ def test_a_finished_run_that_is_deleted_is_made_again_from_its_run(whole_compari
     assert work_through(bench) == ["runs/supervised-seed-0"]
     (after,) = bench.results()
     assert (after.outcome, after.curve) == (before.outcome, before.curve)
+
+
+def test_a_run_under_way_keeps_its_steps_where_they_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step_s = iter([0.001, 0.1])
+    times = iter(StepTimes(PhaseTimes(0.0, seconds, 0.0, 10)) for seconds in step_s)
+    monkeypatch.setattr("laplacenet.experiments.compare.workbench.measure_step_times", lambda *_: next(times))
+    bench = Workbench(comparison(methods=("supervised",), for_s=0.005), tmp_path / "out", CPU)
+    bench.open()
+    run = ComparedRun("supervised", 0)
+    for _ in bench.epochs(run, bench.task(run), StopAfter(2)):
+        pass
+    (tmp_path / "out" / "step-times" / "supervised.json").unlink()
+    again = Workbench(bench.comparison, tmp_path / "out", CPU)
+    again.open()
+    assert work_through(again) == ["runs/supervised-seed-0"]
+    (result,) = again.results()
+    assert result.experiment.train.steps == 5
+    assert again.step_times("supervised", again.task_of_seed(0)).main.step_s == 0.1
+
+
+def test_steps_that_were_measured_on_another_machine_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(StepTimes(PhaseTimes(0.0, seconds, 0.0, 10)) for seconds in (1.0, 2.0))
+    monkeypatch.setattr("laplacenet.experiments.compare.workbench.measure_step_times", lambda *_: next(times))
+    bench = Workbench(comparison(), tmp_path / "out", CPU)
+    bench.open()
+    task = bench.task_of_seed(0)
+    assert [bench.step_times("supervised", task).main.step_s for _ in range(2)] == [1.0, 1.0]
+    path = tmp_path / "out" / "step-times" / "supervised.json"
+    content = read_sealed(path)
+    content["hardware"]["gpu"] = "another"
+    write_sealed(path, content)
+    assert [bench.step_times("supervised", task).main.step_s for _ in range(2)] == [2.0, 2.0]
+    content = read_sealed(path)
+    del content["hardware"]  # as older versions wrote it
+    write_sealed(path, content)
+    assert bench.step_times("supervised", task).main.step_s == 2.0
+
+
+def test_the_time_of_a_resumed_run_counts_all_its_sessions(tmp_path: Path) -> None:
+    bench = Workbench(comparison(methods=("supervised",)), tmp_path / "out", CPU)
+    bench.open()
+    run = ComparedRun("supervised", 0)
+    for _ in bench.epochs(run, bench.task(run), StopAfter(2)):
+        pass
+    folder = RunFolder(tmp_path / "out" / "runs" / "supervised-seed-0")
+    (line,) = folder.epochs()
+    for path in (folder.path, folder.checkpoint):  # as if the first session had taken 1000 s
+        (path / "epochs.jsonl").unlink()
+    folder.append_epoch(line | {"elapsed_s": 1000.0})
+    manifest = read_sealed(folder.checkpoint / "manifest.json")
+    content = folder.epoch_lines()
+    (folder.checkpoint / "epochs.jsonl").write_bytes(content)
+    manifest["files"]["epochs.jsonl"] = hashlib.sha256(content).hexdigest()
+    write_sealed(folder.checkpoint / "manifest.json", manifest)
+    assert work_through(bench) == ["runs/supervised-seed-0"]
+    (result,) = bench.results()
+    assert 1000 < result.wall_s < 1100
+    shutil.rmtree(tmp_path / "out" / "finished")
+    bench.open()
+    work_through(bench)
+    assert 1000 < bench.result(run).wall_s < 1100
+
+
+def test_a_finished_run_stays_finished_where_its_folder_is_deleted(whole_comparison: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole_comparison, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "out" / "runs")
+    bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
+    bench.open()
+    assert bench.next_run() is None
+    assert len(bench.results()) == 1
+
+
+def test_a_finished_run_of_other_settings_is_not_noted_as_one_of_these(whole_comparison: Path, tmp_path: Path) -> None:
+    """It was cut off before it was noted, and what the code does by default has changed since."""
+    shutil.copytree(whole_comparison, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "out" / "finished")
+    manifest = tmp_path / "copy/out/runs/supervised-seed-0/checkpoint/manifest.json"
+    content = read_sealed(manifest)
+    content["identity"]["method.n_views"] = 7
+    write_sealed(manifest, content)
+    bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
+    bench.open()
+    with pytest.raises(InputError, match=r"is of another run: its method\.n_views is 7"):
+        work_through(bench)
 
 
 def test_settings_may_concern_one_method_alone() -> None:
@@ -412,8 +503,23 @@ def test_a_record_from_before_a_setting_existed_still_belongs_to_the_comparison(
     bench.open(tmp_path / "record.json")
     known["base"]["train"]["lr"] = 0.7
     (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
-    with pytest.raises(InputError, match="holds a comparison with another base; choose another --record"):
+    other = r"holds a comparison with another base \(train\.lr is 0\.7, here 0\.05\); choose another --record"
+    with pytest.raises(InputError, match=other):
         bench.open(tmp_path / "record.json")
+    known["base"]["train"] |= {"lr": 0.05, "warmth": 1}
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
+    with pytest.raises(InputError, match="base: train: unknown entry 'warmth'"):
+        bench.open(tmp_path / "record.json")
+
+
+def test_a_record_that_compares_by_something_unknown_is_refused(tmp_path: Path) -> None:
+    bench = Workbench(comparison(), tmp_path / "out", CPU)
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": bench.identity | {"folds": 5}}))
+    with pytest.raises(InputError, match="unknown entry 'folds'"):
+        bench.open(tmp_path / "record.json")
+    older = {name: value for name, value in bench.identity.items() if name not in ("settings", "finalists")}
+    (tmp_path / "record.json").write_text(json.dumps({"comparison": older}))
+    bench.open(tmp_path / "record.json")
 
 
 def test_processes_in_one_folder_take_different_runs(tmp_path: Path) -> None:

@@ -196,14 +196,6 @@ def test_hidden_labels_replaced_by_garbage_change_nothing(data: Path, tmp_path: 
     assert accuracies[0] != accuracies[1]
 
 
-def test_a_later_setting_is_part_of_a_checkpoint_only_where_it_says_something(data: Path) -> None:
-    """So that checkpoints from before it existed can still be resumed."""
-    experiment = tiny_experiment(data)
-    soft = replace(experiment, method=replace(experiment.method, label_temperature=0.5))  # type: ignore[call-arg]
-    assert "method.label_temperature" not in identity(prepare(experiment))
-    assert identity(prepare(soft))["method.label_temperature"] == 0.5
-
-
 def test_a_checkpoint_of_other_settings_is_refused_by_the_name_of_the_setting(data: Path, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run")
     run_experiment(tiny_experiment(data), folder, execution=CPU, monitor=StopAfter(3))

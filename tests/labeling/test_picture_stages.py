@@ -20,7 +20,7 @@ from laplacenet.labeling.settings import LabelingSettings, TimeConfig, read_sett
 from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds, plan_steps
 from laplacenet.labeling.stages import LabelingContext, finished_pass, read_curves
 from laplacenet.models import ModelConfig, load_model
-from laplacenet.runtime import Monitor, NullMonitor, RunFolder
+from laplacenet.runtime import Monitor, NullMonitor, RunFolder, read_sealed, write_sealed
 from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
 
 N, N_CLASSES, N_GIVEN = 120, 3, 54
@@ -169,6 +169,22 @@ def test_a_stopped_labeling_keeps_its_labels_and_goes_on_to_the_same_end(
     assert torch.equal(there.scores, here.scores)
     lines = [[(line["stage"], line["step"]) for line in read_curves(path)] for path in (whole, tmp_path / "stopped")]
     assert set(lines[0]) <= set(lines[1])
+
+
+def test_a_labeling_from_before_a_setting_existed_goes_on_to_the_same_end(whole: Path, tmp_path: Path) -> None:
+    stopped = context_at(tmp_path / "stopped", job_of(), StopsAfter(3))
+    go(stopped)
+    content = stopped.folder.read_experiment()
+    del content["method"]["label_temperature"]
+    stopped.folder.write_experiment(content)
+    (manifest,) = stopped.folder.path.glob("stages/*/checkpoint/manifest.json")
+    about = read_sealed(manifest)
+    del about["identity"]["method"]["label_temperature"]
+    write_sealed(manifest, about)
+    settings = read_settings(stopped.folder)
+    for _ in picture_run(context_at(stopped.folder.path, job_of(settings=settings)), step_s=None).epochs():
+        pass
+    assert torch.equal(load_labeling(whole).scores, load_labeling(stopped.folder.path).scores)
 
 
 def test_a_finished_labeling_that_is_given_more_time_trains_on(tmp_path: Path) -> None:

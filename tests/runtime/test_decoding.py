@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laplacenet.runtime import InputError
-from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.decoding import decode, later_setting
 from laplacenet.runtime.settings import from_json, override, to_json
 
 
@@ -208,3 +208,27 @@ def test_a_setting_that_the_command_sets_itself_is_refused_with_the_option_to_us
 
 def as_json_of(plan: Plan) -> Any:
     return json.loads(json.dumps(to_json(plan)))
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Settings with two fields that were added later."""
+
+    steps: int = 5
+    soft: bool = False
+    warmth: float = later_setting(2.0, before=1.0)
+
+
+@dataclass(frozen=True)
+class GrownPlan:
+    section: Grown = field(default_factory=Grown)
+    warmth: float = later_setting(2.0, before=1.0)
+
+
+def test_fields_that_a_file_lacks_have_what_stood_for_them_before() -> None:
+    assert GrownPlan().warmth == GrownPlan().section.warmth == 2.0
+    older, newer = {"section": {"steps": 7}}, to_json(GrownPlan())
+    expected = GrownPlan(Grown(steps=7, soft=False, warmth=1.0), warmth=1.0)
+    assert decode(GrownPlan, older, source="file") == expected
+    assert from_json(GrownPlan(), older, source="file") == expected
+    assert from_json(GrownPlan(), newer, source="file") == GrownPlan()

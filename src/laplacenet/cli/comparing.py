@@ -1,6 +1,7 @@
 """What `laplacenet compare` does: from its options to a comparison, and its runs within the time limit."""
 
 import contextlib
+import os
 import sys
 import time
 import traceback
@@ -12,13 +13,27 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from laplacenet.cli.out_files import require_place
 from laplacenet.cli.output import let_one_process_report, say
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
 from laplacenet.cli.wording import duration, percent
-from laplacenet.experiments import Experiment
+from laplacenet.experiments import DataConfig, Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
+from laplacenet.experiments.compare.comparison import MOST_SEEDS
+from laplacenet.experiments.compare.folder import PICTURE, RECORD, TABLE
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
-from laplacenet.runtime import InputError, RunError, RunFolder, provenance, read_launch, write_sealed, write_whole
+from laplacenet.runtime import (
+    InputError,
+    RunError,
+    RunFolder,
+    provenance,
+    read_launch,
+    require_apart,
+    write_sealed,
+    write_whole,
+)
+from laplacenet.runtime.errors import FULL
+from laplacenet.runtime.files import json_bytes, sealed, write_named
 from laplacenet.runtime.group import side_by_side
 from laplacenet.runtime.peers import advising
 from laplacenet.training import METHODS
@@ -28,7 +43,6 @@ ALL = "all"
 FAILED, TIME_IS_UP = 1, 3  # exit codes; both are resumable
 POLLED_EVERY_S = 0.5
 AGAIN = "give the same command again to go on"
-TABLE, PICTURE, RECORD = "comparison.md", "comparison.png", "record.json"
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,8 @@ class Request:
 def chosen_comparison(base: Experiment, request: Request) -> Comparison:
     if (request.run_time is None) == (request.steps is None):
         raise InputError("give either --for TIME or --steps N: equal minutes or equal steps")
-    if request.seeds < 1:
-        raise InputError(f"--seeds {request.seeds}: give at least one")
+    if not 1 <= request.seeds <= MOST_SEEDS:
+        raise InputError(f"--seeds {request.seeds}: give a number between 1 and {MOST_SEEDS}")
     if request.split_key is not None and base.data.split_file is None:
         raise InputError(f"--split-key {request.split_key} names an entry of a split file; give the file with --labels")
     if request.steps is not None:
@@ -104,11 +118,18 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
     With a limit no run is begun that is not expected to end within it.
     """
     ends_at = None if limit_s is None else time.monotonic() + limit_s
-    bench.open(record)
+    if record is not None:
+        require_place(record, option="--record")
+    require_apart(bench.folder, inputs_of(bench.comparison.base.data))
+    bench.begin(record)
     seed = bench.comparison.seeds[0]
     first = bench.comparison.experiment(bench.comparison.methods[0], seed)
     with bench.lock("download") if download else contextlib.nullcontext():
         bench.tasks[seed] = read_task(first, download=download)  # data that cannot be read is refused before any run
+    bench.require_same_data()
+    bench.take_over(record)
+    for method, changed in bench.changed_settings().items():
+        say(f"{method}: its finished runs had other settings than new ones will have: {'; '.join(changed)}", err=True)
     stopped = ""
     while not stopped:
         with bench.claim() as run:
@@ -127,13 +148,21 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
         report_all(bench, record, stopped)
 
 
+def inputs_of(data: DataConfig) -> list[str]:
+    """The files and folders that are read."""
+    labels = data.label_file or ()
+    named = [data.name, data.split_file or "", *([labels] if isinstance(labels, str) else labels)]
+    return [path for path in named if Path(path).is_absolute()]
+
+
 @contextlib.contextmanager
 def errors_of_all() -> Iterator[None]:
     """Let the process that made a run report its error, since only the first process usually prints."""
     try:
         yield
     except (InputError, RunError, OSError):
-        sys.stderr = sys.__stderr__
+        if not read_launch().is_first:
+            sys.stderr = sys.__stderr__
         raise
 
 
@@ -173,12 +202,14 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
 
 
 def _try(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> None:
-    """One run. Any error except invalid input affects this run only: it is recorded, and the others go on."""
+    """One run. An error affects this run only, and the others go on, unless it is invalid input or a full disk."""
     try:
         _work_on(bench, run, limit_s=limit_s)
     except (InputError, typer.Exit):
         raise
     except Exception as error:
+        if any(isinstance(known, OSError) and known.errno in FULL for known in (error, error.__cause__)):
+            raise
         bench.keep_failure(run, error)
         traceback.print_exc()
         typer.echo(f"{run.name}: failed; the other runs go on", err=True)
@@ -208,11 +239,16 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
 
 def write_record(bench: Workbench, record: Path | None) -> None:
     """Of all processes that work in the folder one writes at a time."""
-    path = record or bench.folder / RECORD
+    path = Path(os.path.realpath(record or bench.folder / RECORD))  # a link is not replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     with bench.lock("reports"):
+        bench.take_over(record)  # the file may have gained runs from elsewhere since
         content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
-        write_sealed(path, provenance(bench.execution.device) | content)
+        content = provenance(bench.execution.device) | content
+        if record is None:
+            write_sealed(path, content)
+        else:  # among the user's own files
+            write_named(path, json_bytes(sealed(content)))
 
 
 def write_reports(bench: Workbench, record: Path | None) -> None:

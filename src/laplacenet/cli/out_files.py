@@ -1,5 +1,7 @@
 """Output files of commands: checked early, and never overwritten without --overwrite."""
 
+import os
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -22,6 +24,27 @@ def require_free(
     require_no_input(out, inputs)
     if out.exists() and not overwrite:
         raise InputError(f"--out {out}: exists already; choose another name or --overwrite")
+
+
+def require_place(file: Path, *, option: str) -> None:
+    """Before any work is done for it: a file that can be written or replaced; its folder is made if need be."""
+    from laplacenet.runtime import InputError
+    from laplacenet.runtime.errors import FULL
+
+    target = Path(os.path.realpath(file))
+    if target.is_dir():
+        raise InputError(f"{option} {file}: is a folder; name a file")
+    if os.path.lexists(target) and not target.is_file():
+        raise InputError(f"{option} {file}: not a regular file; name another")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        said = f"{option} {file}: cannot be written ({error.strerror}); name a file in a folder that can be written to"
+        raise InputError(said) from error
 
 
 def write_out(out: Path, content: "bytes | Callable[[BinaryIO], None]") -> None:

@@ -1,7 +1,7 @@
 """Finished runs of a comparison as JSON: all that its table, picture and record need, and where each was made."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ class ComparedRun:
 class FinishedRun:
     """The result of a run: its outcome (None if it diverged), its curve and its provenance.
 
-    `wall_s` is all that it took, with tests and checkpoints; `origin` has the commit, the hardware and the date.
+    `wall_s` is all that it took, with tests and checkpoints; `origin` has the commit, the hardware, the date and the
+    hashes of the data, which older runs do not have.
     """
 
     run: ComparedRun
@@ -98,21 +99,30 @@ class FailedRun:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class StoredRun:
+    """What is read of a finished run's JSON; the rest of it is there for other readers."""
+
+    method: str
+    seed: int
+    lr: float
+    is_tuning: bool
+    outcome: Outcome | None
+    curve: Curve
+    wall_s: float
+    origin: dict[str, Any]
+
+
 def read_finished_run(content: Any, *, source: str) -> FinishedRun:
     """What `FinishedRun.to_json` gave."""
     try:
-        run = ComparedRun(content["method"], content["seed"], content["lr"], is_tuning=content["is_tuning"])
-        outcome = content["outcome"]
-        return FinishedRun(
-            run=run,
-            experiment=from_json(content["experiment"], source=source),
-            outcome=None if outcome is None else decode(Outcome, outcome, source=source),
-            curve=tuple((step, seconds, error) for step, seconds, error in content["curve"]),
-            wall_s=content["wall_s"],
-            origin=content["origin"],
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        named = {field.name: content[field.name] for field in fields(StoredRun)}
+        stored = decode(StoredRun, named, source="")
+        experiment = from_json(content["experiment"], source="")
+    except (KeyError, TypeError, InputError) as error:
         raise InputError(f"{source}: not a finished run of laplacenet compare ({error})") from error
+    run = ComparedRun(stored.method, stored.seed, stored.lr, is_tuning=stored.is_tuning)
+    return FinishedRun(run, experiment, stored.outcome, stored.curve, stored.wall_s, stored.origin)
 
 
 def curve_of(epochs: Iterable[EpochRecord]) -> Curve:
@@ -127,5 +137,9 @@ def curve_of(epochs: Iterable[EpochRecord]) -> Curve:
 def without_paths(experiment: Experiment) -> Experiment:
     """The same on every machine: files by name, without their folders."""
     data = experiment.data
+    labels = data.label_file
+    if labels is not None:
+        labels = Path(labels).name if isinstance(labels, str) else tuple(Path(file).name for file in labels)
     file = data.split_file and Path(data.split_file).name
-    return replace(experiment, data=replace(data, folder=None, split_file=file))
+    bare = replace(data, name=Path(data.name).name, folder=None, split_file=file, label_file=labels)
+    return replace(experiment, data=bare)

@@ -9,7 +9,7 @@ from laplacenet.runtime.decoding import Choices
 from laplacenet.runtime.settings import to_json
 from laplacenet.training import MethodConfig, config_class
 
-__all__ = ["from_json", "override", "to_json"]
+__all__ = ["by_path", "from_json", "override", "to_json", "with_later_settings"]
 
 MOVED = ("n_views", "mixup_alpha", "supervised_passes", "class_weighting")
 """Settings of a method that older experiments have in the section `train`."""
@@ -30,6 +30,23 @@ CHOOSE: Choices = {MethodConfig: chosen_config}
 def from_json(content: Any, *, source: str) -> Experiment:
     """The experiment of an `experiment.json` or of a record; `source` names the file where it is not one."""
     return settings.from_json(Experiment(), upgraded(content), source=source, choose=CHOOSE)
+
+
+def with_later_settings(content: Any, *, source: str) -> dict[str, Any]:
+    """An experiment as it is written now: settings that are newer than its file have their defaults.
+
+    One whose default is not what was done before has the value that `later_setting` gave it for that.
+    """
+    return to_json(from_json(content, source=source))
+
+
+def by_path(content: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an experiment as JSON, by names such as `train.steps`."""
+    return {
+        f"{section}.{name}" if isinstance(part, dict) else section: value
+        for section, part in content.items()
+        for name, value in (part.items() if isinstance(part, dict) else [("", part)])
+    }
 
 
 def override(experiment: Experiment, texts: Iterable[str]) -> Experiment:

@@ -12,7 +12,7 @@ from torch import Tensor
 from laplacenet.data import data_hash
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.judging import Judge, judge_epoch
-from laplacenet.experiments.notation import from_json, to_json
+from laplacenet.experiments.notation import by_path, from_json, to_json, with_later_settings
 from laplacenet.experiments.run_records import (
     FINAL,
     EpochRecord,
@@ -44,8 +44,7 @@ log = logging.getLogger(__name__)
 
 ASKED_LAST = ("test_error", "train_invariance", "test_invariance", "test_invariance_as_labeled")
 """What the last network is judged by, as `Judge` and `Outcome` call it: each a matter of a pass over the data."""
-LATER_SETTINGS = {"method.label_temperature": 0.0}
-"""Settings that older checkpoints do not have, with the values that stand for what was done before."""
+HASH = "hash of inputs and given labels"
 
 
 def run_experiment(
@@ -164,6 +163,7 @@ def require_unchanged(task: Task, folder: RunFolder) -> None:
     """Refuse to judge a run by settings or data other than those of its checkpoint, if it still has one."""
     found = checkpoint_identity(folder.checkpoint)
     if found is not None:
+        found = identity_as_written_now(found, source=str(folder.checkpoint))
         refuse_other(folder.checkpoint, found, identity(task))
 
 
@@ -200,18 +200,21 @@ def origin(task: Task) -> dict[str, Any]:
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others.
-
-    A setting that older checkpoints do not have is named only where it says something.
-    """
-    settings = {
-        f"{section}.{name}" if isinstance(content, dict) else section: value
-        for section, content in to_json(task.experiment).items()
-        for name, value in (content.items() if isinstance(content, dict) else [("", content)])
-    }
+    """What a checkpoint must agree with: every setting, the inputs, and the labels that training sees; no others."""
     seen = dataclasses.replace(task.dataset.train, labels=task.given_labels, class_names=task.class_names)
-    named = {name: value for name, value in settings.items() if LATER_SETTINGS.get(name, ...) != value}
-    return named | {"hash of inputs and given labels": data_hash(seen)}
+    return by_path(to_json(task.experiment)) | {HASH: data_hash(seen)}
+
+
+def identity_as_written_now(found: dict[str, Any], *, source: str) -> dict[str, Any]:
+    """That of a checkpoint which may be older than some settings; one with a setting that is not known is refused."""
+    settings: dict[str, Any] = {}
+    for path, value in found.items():
+        section, dot, name = path.partition(".")
+        if not dot:
+            settings[section] = value
+        elif isinstance(part := settings.setdefault(section, {}), dict):  # else it is refused when it is read
+            part[name] = value
+    return {HASH: settings.pop(HASH, None)} | by_path(with_later_settings(settings, source=source))
 
 
 @dataclass(frozen=True)
@@ -242,7 +245,8 @@ class TaskRun:
         def record(epoch: Epoch, times: Times) -> EpochRecord:
             return judge_epoch(task, epoch, times, test_inputs=test_inputs, every=execution.judge_every)
 
-        return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record), asked)
+        upgrade = functools.partial(identity_as_written_now, source=str(folder.checkpoint))
+        return cls(task, folder, run, Session(run, folder, folder.checkpoint, known, record, upgrade), asked)
 
     def epochs(self, start: Position, monitor: Monitor) -> Iterator[EpochRecord]:
         position = start

@@ -103,10 +103,15 @@ def prepare(
     name = found_in(data_folder, data.name) if data_folder is not None else data.name
     folder = data_folder or data.folder
     dataset = load_dataset(name, folder=folder, size=data.size, download=download, monitor=monitor or NullMonitor())
-    given_labels, class_names = visible_labels(dataset, data, root=Path(name).expanduser(), seed=experiment.seed)
+    return task_on(dataset, experiment, root=Path(name).expanduser())
+
+
+def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
+    """The experiment on data that is loaded; `root` is where label files look for its pictures."""
+    given_labels, class_names = visible_labels(dataset, experiment.data, root=root, seed=experiment.seed)
     if not class_names:
         raise InputError(
-            f"{data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
+            f"{experiment.data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
         )
     test = dataset.test
     task = Task(

@@ -20,6 +20,7 @@ from laplacenet.labeling.label_pass import LabelPass, label_all, load_pass, save
 from laplacenet.labeling.settings import ESTIMATED
 from laplacenet.models import Inference, ModelDescription, Network, learn_patches
 from laplacenet.runtime import InputError, Monitor, RunFolder, current_group, read_sealed, stream_seed, write_sealed
+from laplacenet.runtime.decoding import decode
 from laplacenet.runtime.settings import to_json
 from laplacenet.training import (
     Epoch,
@@ -155,7 +156,8 @@ class StageRun:
         self.context, self.stage = context, stage
         self.path = context.path(stage.name)
         self.run = self._run(context.fresh_network(stage.name).to(context.execution.device))
-        self.session = Session(self.run, context.folder, self.path / "checkpoint", self._identity(), self._record)
+        checkpoint, known = self.path / "checkpoint", self._identity()
+        self.session = Session(self.run, context.folder, checkpoint, known, self._record, self._with_later_settings)
 
     @property
     def network(self) -> Network:
@@ -240,20 +242,27 @@ class StageRun:
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must match: the stage's settings, pictures and visible labels."""
         settings = self.context.job.settings
-        parts = {
-            "train": self.stage.config,
-            "method": settings.method,
-            "model": settings.model,
-            "augment": settings.augment,
-            "graph": settings.graph,
-        }
         seen = replace(self.context.rows, labels=self.stage.seen)
         return {
             "stage": self.stage.name,
-            **{name: to_json(part) for name, part in parts.items()},
+            **{name: to_json(part) for name, part in self._sections().items()},
             "prior": settings.prior,
             "seed": settings.seed,
             "hash of inputs and given labels": data_hash(seen),
+        }
+
+    def _sections(self) -> dict[str, Any]:
+        settings = self.context.job.settings
+        names = ("method", "model", "augment", "graph")
+        return {"train": self.stage.config, **{name: getattr(settings, name) for name in names}}
+
+    def _with_later_settings(self, found: dict[str, Any]) -> dict[str, Any]:
+        """A checkpoint's identity as it is written now: settings that are newer than it have their defaults."""
+        source = str(self.path / "checkpoint")
+        sections = {name: (type(part), found[name]) for name, part in self._sections().items() if name in found}
+        return found | {
+            name: to_json(decode(kind, content, source=f"{source}: {name}"))
+            for name, (kind, content) in sections.items()
         }
 
 

@@ -1,7 +1,7 @@
 """The one way from JSON to dataclasses: exactly their fields, each of its type, or refused with the path to the fault.
 
 A dataclass may hold plain values, other dataclasses, tuples, lists and dictionaries of them, enums and literals, and
-any of these or None. What has a default may be missing.
+any of these or None. What has a default may be missing: files of older versions lack the fields that came later.
 """
 
 import dataclasses
@@ -19,8 +19,18 @@ from laplacenet.runtime.errors import InputError
 Kind = TypeVar("Kind")
 Choices = Mapping[type, Callable[[dict[str, Any]], type]]
 """For a field typed as a base class: which dataclass a JSON object stands for."""
+BEFORE = "before"
+"""In a field's metadata: its value in files that are older than the field, if that is not its default."""
 LARGEST_INTEGER = 2**1023  # that a float can hold
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "none"}
+
+
+def later_setting(default: Any, *, before: Any) -> Any:
+    """A dataclass field that was added later; in older files it has the value that stands for what was done `before`.
+
+    Only needed where that is not the default.
+    """
+    return dataclasses.field(default=default, metadata={BEFORE: before})
 
 
 def decode(kind: type[Kind], content: Any, *, source: str, choose: Choices | None = None, finite: bool = False) -> Kind:
@@ -61,7 +71,7 @@ class Decoder:
             raise self.refusal(path, f"{missing[0]!r} is missing; {article(kind)} has {', '.join(known)}")
         hints = hints_of(kind)
         values = {name: self.value(hints[name], value, joined(path, name)) for name, value in content.items()}
-        return self.made(kind, values, path)
+        return self.made(kind, former_values(kind) | values, path)
 
     def made(self, kind: type, values: dict[str, Any], path: str) -> Any:
         """The dataclass with these values; what it refuses itself is refused with its place."""
@@ -142,6 +152,12 @@ def hints_of(kind: type) -> dict[str, Any]:
 def fields_of(kind: Any) -> dict[str, dataclasses.Field[Any]]:
     """What a dataclass is made with, in order."""
     return {field.name: field for field in dataclasses.fields(kind) if field.init}
+
+
+@functools.cache
+def former_values(kind: Any) -> dict[str, Any]:
+    """Of the fields that older files lack, the values other than the defaults."""
+    return {name: field.metadata[BEFORE] for name, field in fields_of(kind).items() if BEFORE in field.metadata}
 
 
 def options_of(hint: Any) -> tuple[Any, ...]:

@@ -1,8 +1,11 @@
 """Errors with a one-line message: invalid input, or a run that cannot go on."""
 
+import errno
 import unicodedata
 from typing import Any
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk: the input is not at fault, and there may be room later."""
 CONTROL_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of characters, separators of lines and paragraphs
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """They reverse the direction of text, also of what follows a name."""

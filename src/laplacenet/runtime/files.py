@@ -120,7 +120,12 @@ def parse_json(content: bytes, *, source: str) -> Any:
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
     """JSON with a checksum of itself."""
-    write_json(path, {**content, CHECKSUM: checksum(content)})
+    write_json(path, sealed(content))
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """With a checksum of itself."""
+    return {**content, CHECKSUM: checksum(content)}
 
 
 def read_sealed(path: Path) -> dict[str, Any]:

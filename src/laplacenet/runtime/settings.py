@@ -11,7 +11,16 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-from laplacenet.runtime.decoding import Choices, Decoder, article, fields_of, hints_of, options_of, spoken
+from laplacenet.runtime.decoding import (
+    Choices,
+    Decoder,
+    article,
+    fields_of,
+    former_values,
+    hints_of,
+    options_of,
+    spoken,
+)
 from laplacenet.runtime.errors import InputError
 
 Settings = TypeVar("Settings")
@@ -37,7 +46,7 @@ def from_json(settings: Settings, content: Any, *, source: str, choose: Choices 
             raise decoder.refusal("", f"unknown entry {key!r}; {article(kind)} has {', '.join(known)}")
     values = {key: decoder.value(hints[key], value, key) for key, value in content.items()}
     own = {name: getattr(settings, name) for name in known}
-    made: Settings = decoder.made(kind, own | values, "")
+    made: Settings = decoder.made(kind, own | former_values(kind) | values, "")
     return made
 
 

@@ -8,7 +8,7 @@ and its own. The one before it stays beside it, for the day on which a file of t
 import hashlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ SHARD_BYTES = 15 * 2**20
 MANIFEST, RECORDS = "manifest.json", "epochs.jsonl"
 FILE_NAME = re.compile(r"state-\d+\.safetensors|epochs\.jsonl")
 PLAN_NUMBERS = {"index": int, "phase": str, "first_step": int, "n_steps": int}
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+"""From the identity in a checkpoint to the one that this version would write for the same run."""
 LEARNER, OPTIMIZER, TABLE, ORDER = "learner.", "optimizer.", "table.", "order"
 
 log = logging.getLogger(__name__)
@@ -86,8 +88,14 @@ def write_checkpoint(folder: Path, snapshot: Snapshot, *, identity: dict[str, An
     sync(folder.parent)
 
 
-def load_checkpoint(folder: Path, learner: nn.Module, *, identity: dict[str, Any]) -> Position:
-    """Put the weights into `network` and say where the run stands; another run's checkpoint is refused.
+def as_it_is(identity: dict[str, Any]) -> dict[str, Any]:
+    return identity
+
+
+def load_checkpoint(
+    folder: Path, learner: nn.Module, *, identity: dict[str, Any], upgrade: Upgrade = as_it_is
+) -> Position:
+    """Put the weights into the learner and say where the run stands; another run's checkpoint is refused.
 
     Where the newest is damaged, that is said, and the one before it takes its place.
     """
@@ -97,7 +105,7 @@ def load_checkpoint(folder: Path, learner: nn.Module, *, identity: dict[str, Any
             f"{folder}: was written by version {manifest['version']}, this is {laplacenet.__version__}; "
             "the version that began a run ends it"
         )
-    refuse_other(folder, manifest["identity"], identity)
+    refuse_other(folder, upgrade(manifest["identity"]), identity)
     try:
         learner.load_state_dict(_part(tensors, LEARNER), strict=True)
     except RuntimeError as error:

@@ -16,7 +16,14 @@ from laplacenet.runtime import Group, Monitor, RunFolder, current_group
 from laplacenet.runtime.device import convolution_trials
 from laplacenet.runtime.timeline import JUDGING, SAVING, mark
 from laplacenet.training.background import BackgroundWork
-from laplacenet.training.checkpoint import Snapshot, checkpoint_records, load_checkpoint, write_checkpoint
+from laplacenet.training.checkpoint import (
+    Snapshot,
+    Upgrade,
+    as_it_is,
+    checkpoint_records,
+    load_checkpoint,
+    write_checkpoint,
+)
 from laplacenet.training.guards import evenly_spread, require_finite
 from laplacenet.training.loop import Epoch, Position, Run, train
 
@@ -38,6 +45,7 @@ class Session(Generic[Record]):
 
     `record` makes the line of an epoch (a dataclass with `to_json`), which joins the folder's epochs. `checkpoint` is
     where this run is saved; it holds the folder's lines too, so that a resumed run drops those that came later.
+    `upgrade` reads the identity of a checkpoint that is older than some settings.
     """
 
     run: Run
@@ -45,6 +53,7 @@ class Session(Generic[Record]):
     checkpoint: Path
     identity: dict[str, Any]
     record: Callable[[Epoch, Times], Record]
+    upgrade: Upgrade = as_it_is
     writing: BackgroundWork = field(default_factory=BackgroundWork)
 
     def begin(self) -> Position:
@@ -64,7 +73,7 @@ class Session(Generic[Record]):
         """
 
         def load() -> Position:
-            start = load_checkpoint(self.checkpoint, self.run.learner, identity=self.identity)
+            start = load_checkpoint(self.checkpoint, self.run.learner, identity=self.identity, upgrade=self.upgrade)
             self.folder.restore_epoch_lines(checkpoint_records(self.checkpoint))
             return start
 
