@@ -7,7 +7,7 @@ import pytest
 from references_docs import ROOT
 from references_review_page import cell
 
-from laplacenet.experiments.benchmark import read_side_by_side
+from laplacenet.experiments.benchmark import LoopRow, Row, StepRow, read_bench_records, read_side_by_side
 from laplacenet.experiments.benchmark.epochs import BASELINE
 from laplacenet.experiments.paper.moons_record import read_moons
 from laplacenet.experiments.paper.plan import SHORT_STEPS
@@ -74,6 +74,29 @@ def test_the_graph_and_the_network_with_more_labels_are_the_recorded_ones() -> N
     )
     errors = [f"{100 * one.outcome.test_error:.2f} %" for one in (network, graph)]
     assert f"the network's own pseudo-labels give {errors[0]}, the graph's {errors[1]}" in " ".join(RESULTS.split())
+
+
+def newest_on_a_gpu(section: str) -> tuple[Row, ...]:
+    """Of the records in the order of their names, which end with their dates."""
+    records = [one for one in read_bench_records(ROOT / "results/bench") if "gpu" in one.provenance["hardware"]]
+    return next(one.rows[section] for one in reversed(records) if section in one.rows)
+
+
+def test_the_steps_on_a_gpu_are_those_of_the_newest_record() -> None:
+    named = {"13-cnn": "13-CNN", "wrn-28-2": "WRN-28-2", "wrn-28-8": "WRN-28-8"}
+    for row in newest_on_a_gpu("steps"):
+        assert isinstance(row, StepRow)
+        what = f"| step, {named[row.model]}, b = {row.batch_size}, {row.n_views} views"
+        (line,) = (line for line in RESULTS.splitlines() if line.startswith(what))
+        assert line.endswith(f"| {row.step_ms:.2f} ms | bare {row.bare_ms:.2f} ms |")
+
+
+def test_fixmatch_beside_a_plain_loop_is_that_of_the_newest_record() -> None:
+    (row,) = newest_on_a_gpu("loop")
+    assert isinstance(row, LoopRow)
+    (line,) = (line for line in RESULTS.splitlines() if line.startswith("| FixMatch, WRN-28-2, 64 + 448 images |"))
+    assert f"| {row.ours_per_s:.0f} steps/s |" in line
+    assert f"{row.n_workers} workers, amp: {row.plain_per_s:.1f} steps/s" in line
 
 
 def test_the_epochs_are_those_that_were_measured_side_by_side() -> None:
