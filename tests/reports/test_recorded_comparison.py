@@ -17,7 +17,7 @@ from laplacenet.reports.comparison import comparison_record
 from laplacenet.reports.comparison_view import ComparisonView, Grid, time_of, view_comparison
 from laplacenet.reports.methods_page import write_methods_pages
 from laplacenet.reports.paper_page import write_report
-from laplacenet.reports.recorded_comparison import RecordedComparison, read_comparison
+from laplacenet.reports.recorded_comparison import RecordedComparison, read_recorded_comparison
 from laplacenet.runtime import InputError, write_json
 
 METHODS = ("supervised", "uda", "fixmatch", "laplacenet")
@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(folder: Path, tuning: Sequence[FinishedRun], runs: Sequence[FinishedRun], **more: Any) -> RecordedComparison:
-    return read_comparison(write(folder, tuning, runs, **more))
+    return read_recorded_comparison(write(folder, tuning, runs, **more))
 
 
 def cells(grid: Grid | None) -> dict[str, dict[str, str]]:
@@ -241,7 +241,7 @@ def test_another_file_is_refused_by_name(folder: Path) -> None:
     folder.mkdir(parents=True)
     write_json(folder / "other.json", {"runs": []})
     with pytest.raises(InputError, match=r"other\.json: not a record of laplacenet compare"):
-        read_comparison(folder / "other.json")
+        read_recorded_comparison(folder / "other.json")
 
 
 def test_times_are_in_minutes_where_they_are_whole() -> None:

@@ -49,7 +49,7 @@ class ComparisonView:
 
 def view_comparison(record: RecordedComparison) -> ComparisonView:
     results, shared = results_grid(record) if record.runs else None, list[str]()
-    if results is not None and record.tuning is None and record.for_s is None:
+    if results is not None and record.asked.tuning is None and record.asked.for_s is None:
         results, shared = without_shared_columns(results)
     return ComparisonView(
         name=record.name,
@@ -58,7 +58,7 @@ def view_comparison(record: RecordedComparison) -> ComparisonView:
         protocol=tuple(protocol_of(record)),
         missing=tuple(missing_of(record)),
         results=results,
-        tuning=tuning_grid(record) if record.tuning is not None else None,
+        tuning=tuning_grid(record) if record.asked.tuning is not None else None,
     )
 
 
@@ -68,18 +68,20 @@ def title_of(record: RecordedComparison) -> str:
 
 def data_and_labels(record: RecordedComparison) -> str:
     labels = "" if record.n_labeled is None else f", {grouped(record.n_labeled)} labels"
-    return data_name(record.base.data.name) + labels
+    return data_name(record.asked.base.data.name) + labels
 
 
 def budget(record: RecordedComparison) -> str:
-    return f"{grouped(record.base.train.steps)} steps" if record.for_s is None else time_of(record.for_s)
+    return (
+        f"{grouped(record.asked.base.train.steps)} steps" if record.asked.for_s is None else time_of(record.asked.for_s)
+    )
 
 
 def facts_of(record: RecordedComparison, shared: Sequence[str]) -> Iterator[str]:
     """The conditions of the runs; those of tuning included."""
     made = [*record.tried, *record.runs]
-    preset = "" if record.preset is None else f", settings of the preset {record.preset}"
-    yield capitalized(f"{data_and_labels(record)}, network {model_name(record.base.model.name)}{preset}.")
+    preset = "" if record.asked.preset is None else f", settings of the preset {record.asked.preset}"
+    yield capitalized(f"{data_and_labels(record)}, network {model_name(record.asked.base.model.name)}{preset}.")
     if shared:
         yield f"The same for all: {', '.join(shared)}."
     if made:
@@ -107,7 +109,7 @@ def machine_of(origin: dict[str, Any]) -> str:
 
 def protocol_of(record: RecordedComparison) -> Iterator[str]:
     """How the choice was made, in sentences that hold for every state of the record."""
-    tuning = record.tuning
+    tuning = record.asked.tuning
     if tuning is not None:
         *most, last = (f"{rate:g}" for rate in tuning.rates)
         rates = f"{', '.join(most)} or {last}" if most else last
@@ -117,33 +119,34 @@ def protocol_of(record: RecordedComparison) -> Iterator[str]:
             " not see them, not even without their labels. No test label is used in tuning; of equally good rates the"
             " first is taken."
         )
-    if record.for_s is not None:
+    if record.asked.for_s is not None:
         yield (
-            f"Then each method trains for {time_of(record.for_s)} with all labels. The time of its steps is measured"
-            " first, and it gets as many steps as fit; label passes count, tests do not. The error is that of the last"
+            f"Then each method trains for {time_of(record.asked.for_s)} with all labels. The time of its steps is"
+            " measured first, and it gets as many steps as fit; label passes count, tests do not. The error is that of the last"
             " network on the test set."
         )
-    if record.finalists is not None and len(record.seeds) > 1:
-        first, *later = (record.seed_name(seed) for seed in record.seeds)
+    if record.asked.finalists is not None and len(record.asked.seeds) > 1:
+        first, *later = (record.seed_name(seed) for seed in record.asked.seeds)
         others = " and ".join(later)
         yield (
-            f"The {in_words(record.finalists)} methods with the lowest test error on {first} are run on {others} too."
-            f" That choice looks at the test set, so the finalists' errors on {first} may look slightly too good; those"
+            f"The {in_words(record.asked.finalists)} methods with the lowest test error on {first} are run on {others}"
+            f" too. That choice looks at the test set, so the finalists' errors on {first} may look slightly too good; those"
             f" on {others} are not affected."
         )
 
 
 def missing_of(record: RecordedComparison) -> Iterator[str]:
     """What was asked for and is not recorded; nothing where all is."""
-    untuned = {method: record.missing_rates(method) for method in record.methods}
+    untuned = {method: record.missing_rates(method) for method in record.asked.methods}
     parts = [f"{method} ({rates_of(rates, record.rates)})" for method, rates in untuned.items() if rates]
     if parts:
         yield f"Tuning runs: {', '.join(parts)}."
-    for seed in record.seeds:
+    for seed in record.asked.seeds:
         methods, name = record.missing_on(seed), record.seed_name(seed)
         if methods is None:
-            yield f"Runs on {name}: the {in_words(record.finalists or 0)} best methods of the first, not known yet."
-        elif len(methods) == len(record.methods):
+            n_best = in_words(record.asked.finalists or 0)
+            yield f"Runs on {name}: the {n_best} best methods of the first, not known yet."
+        elif len(methods) == len(record.asked.methods):
             yield f"Runs on {name}: all {len(methods)} methods."
         elif methods:
             yield f"Runs on {name}: {', '.join(methods)}."
@@ -157,10 +160,10 @@ def rates_of(missing: Sequence[float], rates: Sequence[float]) -> str:
 
 def results_grid(record: RecordedComparison) -> Grid:
     """A row for each method, run or not: what it was given, what it took, and its test error."""
-    has_each = len(record.seeds) < MANY_SEEDS
-    rate = "learning rate" if record.tuning is None else "learning rate (held-out error)"
-    errors = tuple(f"test error, {record.seed_name(seed)}" for seed in record.seeds) if has_each else ()
-    mean = ("mean",) if has_each and len(record.seeds) > 1 else () if has_each else ("runs", "test error")
+    has_each = len(record.asked.seeds) < MANY_SEEDS
+    rate = "learning rate" if record.asked.tuning is None else "learning rate (held-out error)"
+    errors = tuple(f"test error, {record.seed_name(seed)}" for seed in record.asked.seeds) if has_each else ()
+    mean = ("mean",) if has_each and len(record.asked.seeds) > 1 else () if has_each else ("runs", "test error")
     columns = ("method", rate, "steps", "training time", *errors, *mean)
     return Grid(columns, tuple(_row(record, method, has_each=has_each) for method in record.by_error))
 
@@ -176,8 +179,8 @@ def _row(record: RecordedComparison, method: str, *, has_each: bool) -> tuple[st
     )
     if not has_each:
         return (method, *took, str(len(runs)), spread_of(runs))
-    by_seed = [record.run(method, seed) for seed in record.seeds]
-    mean = (spread_of(runs, deviation=False) if len(runs) > 1 else NOTHING,) if len(record.seeds) > 1 else ()
+    by_seed = [record.run(method, seed) for seed in record.asked.seeds]
+    mean = (spread_of(runs, deviation=False) if len(runs) > 1 else NOTHING,) if len(record.asked.seeds) > 1 else ()
     return (method, *took, *(NOTHING if run is None else error_of(run) for run in by_seed), *mean)
 
 
@@ -200,7 +203,7 @@ def spread_of(runs: Sequence[FinishedRun], *, deviation: bool = True) -> str:
 def tuning_grid(record: RecordedComparison) -> Grid:
     """The held-out error with each rate, and which one was chosen."""
     rows = []
-    for method in record.methods:
+    for method in record.asked.methods:
         attempts, chosen = [record.attempt(method, rate) for rate in record.rates], record.chosen(method)
         errors = [NOTHING if attempt is None else error_of(attempt, digits=1) for attempt in attempts]
         steps = dict.fromkeys(grouped(attempt.experiment.train.steps) for attempt in attempts if attempt is not None)

@@ -34,7 +34,7 @@ from laplacenet.reports.comparison_view import (
     model_name,
     spread_of,
 )
-from laplacenet.reports.recorded_comparison import RecordedComparison, read_comparisons
+from laplacenet.reports.recorded_comparison import RecordedComparison, read_recorded_comparisons
 from laplacenet.reports.rendering import keep_together
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS, config_class, method_class
@@ -71,7 +71,7 @@ class Records:
 def read_all_records(folder: Path) -> Records:
     """`folder` holds what `laplacenet compare --record` wrote, and the folder above it the records of `reproduce`."""
     cells = read_records(folder.parent) if folder.is_dir() else []
-    return Records(folder, tuple(read_comparisons(folder)), RecordBook(cells))
+    return Records(folder, tuple(read_recorded_comparisons(folder)), RecordBook(cells))
 
 
 def method_page(name: str, records: Records) -> str:
@@ -254,8 +254,8 @@ def compared(name: str, records: Records) -> Iterator[tuple[str, ...]]:
     for record in records.comparisons:
         runs = record.runs_of(name)
         if runs:
-            preset = "" if record.preset is None else f", preset {record.preset}"
-            network = model_name(record.base.model.name)
+            preset = "" if record.asked.preset is None else f", preset {record.asked.preset}"
+            network = model_name(record.asked.base.model.name)
             training = f"{network}, n = {len(runs)}, {budget(record)}{preset}"
             error = error_of(runs[0]) if len(runs) == 1 else spread_of(runs)
             file = f"`results/methods/{record.name}.json`"

@@ -23,7 +23,7 @@ from laplacenet.reports.comparison import comparison_figure
 from laplacenet.reports.comparison_view import title_of, view_comparison
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import STYLE, error_curves, figure_4, inline_svg, png
-from laplacenet.reports.recorded_comparison import RecordedComparison, read_comparisons
+from laplacenet.reports.recorded_comparison import RecordedComparison, read_recorded_comparisons
 from laplacenet.reports.rendering import keep_together, plain_cell, template
 from laplacenet.reports.tables import figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
@@ -79,7 +79,7 @@ def write_report(results: Path, out: Path) -> Path:
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
     _make_folder(out)
-    comparisons = read_comparisons(results / COMPARISONS)
+    comparisons = read_recorded_comparisons(results / COMPARISONS)
     content = report_content(book) | {"comparisons": [view_comparison(record) for record in comparisons]}
     content["n_records"] += len(comparisons)
     content["drawings"] |= {record.name: [comparison_drawing(record)] for record in comparisons if record.has_curves}

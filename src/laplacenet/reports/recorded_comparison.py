@@ -6,31 +6,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from laplacenet.experiments.compare import Tuning, split_name
-from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.compare import Comparison, read_comparison, split_name
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun, read_finished_run
-from laplacenet.experiments.notation import from_json
 from laplacenet.runtime import InputError, read_json
 from laplacenet.runtime.decoding import decode
 
 
 @dataclass(frozen=True)
 class RecordedComparison:
-    """What was asked for, as in `Comparison`, and what of it is recorded: `tried` in tuning, `runs` and `failures`.
+    """What was asked for, and what of it is recorded: `tried` in tuning, `runs` and `failures`.
 
     `name` is that of the record's file, without its ending.
     """
 
     name: str
     command: str
-    base: Experiment
-    methods: tuple[str, ...]
-    seeds: tuple[int, ...]
-    for_s: float | None
-    tuning: Tuning | None
-    finalists: int | None
-    split_key: str | None
-    preset: str | None
+    asked: Comparison
     tried: tuple[FinishedRun, ...]
     runs: tuple[FinishedRun, ...]
     failures: tuple[FailedRun, ...]
@@ -39,13 +30,13 @@ class RecordedComparison:
     def n_labeled(self) -> int | None:
         """In tuning the held-out labels are not among those of a run."""
         of_runs = [run.outcome.n_labeled for run in self.runs if run.outcome is not None]
-        held_out = 0 if self.tuning is None else self.tuning.held_out
+        held_out = 0 if self.asked.tuning is None else self.asked.tuning.held_out
         of_tuning = [run.outcome.n_labeled + held_out for run in self.tried if run.outcome is not None]
-        return next(iter([*of_runs, *of_tuning]), self.base.data.n_labeled)
+        return next(iter([*of_runs, *of_tuning]), self.asked.base.data.n_labeled)
 
     @property
     def rates(self) -> tuple[float, ...]:
-        return () if self.tuning is None else self.tuning.rates
+        return () if self.asked.tuning is None else self.asked.tuning.rates
 
     def attempt(self, method: str, rate: float) -> FinishedRun | None:
         """The tuning run of a method with this learning rate."""
@@ -63,32 +54,32 @@ class RecordedComparison:
         return found[0] if found else None
 
     def runs_of(self, method: str) -> list[FinishedRun]:
-        return [run for seed in self.seeds if (run := self.run(method, seed)) is not None]
+        return [run for seed in self.asked.seeds if (run := self.run(method, seed)) is not None]
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
         """The methods with a run on the first seed, the best first; its error compares all of them."""
-        first = [run for method in self.methods if (run := self.run(method, self.seeds[0])) is not None]
+        first = [run for method in self.asked.methods if (run := self.run(method, self.asked.seeds[0])) is not None]
         return tuple(run.run.method for run in sorted(first, key=lambda run: run.error))
 
     @cached_property
     def by_error(self) -> tuple[str, ...]:
         """All methods: by the first seed's error where only finalists have more, else by the mean; then the unrun."""
-        ran = [method for method in self.methods if self.runs_of(method)]
-        if self.finalists is None:
+        ran = [method for method in self.asked.methods if self.runs_of(method)]
+        if self.asked.finalists is None:
             ordered: Iterable[str] = sorted(ran, key=lambda method: mean_error(self.runs_of(method)))
         else:
             ordered = [*self.ranking, *(method for method in ran if method not in self.ranking)]
-        return tuple(dict.fromkeys([*ordered, *self.methods]))
+        return tuple(dict.fromkeys([*ordered, *self.asked.methods]))
 
     @cached_property
     def advanced(self) -> tuple[str, ...] | None:
         """The methods that are due on the seeds after the first; None while the finalists are not known."""
-        if self.finalists is None:
-            return self.methods
-        if len(self.ranking) == len(self.methods):
-            return self.ranking[: self.finalists]
-        later = {run.run.method for run in self.runs if run.run.seed != self.seeds[0]}
+        if self.asked.finalists is None:
+            return self.asked.methods
+        if len(self.ranking) == len(self.asked.methods):
+            return self.ranking[: self.asked.finalists]
+        later = {run.run.method for run in self.runs if run.run.seed != self.asked.seeds[0]}
         return tuple(method for method in self.ranking if method in later) if later else None
 
     def missing_rates(self, method: str) -> list[float]:
@@ -96,7 +87,7 @@ class RecordedComparison:
 
     def missing_on(self, seed: int) -> list[str] | None:
         """The methods without a run on this seed; None where it is not known yet which ones are due."""
-        due = self.methods if seed == self.seeds[0] else self.advanced
+        due = self.asked.methods if seed == self.asked.seeds[0] else self.advanced
         return None if due is None else [method for method in due if self.run(method, seed) is None]
 
     @property
@@ -105,47 +96,32 @@ class RecordedComparison:
 
     def seed_name(self, seed: int) -> str:
         """Of a file with several splits each seed has its own."""
-        has_own_split = self.split_key is not None and "{" in self.split_key
-        return f"split {split_name(str(self.split_key), seed)}" if has_own_split else f"seed {seed}"
+        has_own_split = self.asked.split_key is not None and "{" in self.asked.split_key
+        return f"split {split_name(str(self.asked.split_key), seed)}" if has_own_split else f"seed {seed}"
 
 
 def mean_error(runs: Sequence[FinishedRun]) -> float:
     return sum(run.error for run in runs) / len(runs)
 
 
-def read_comparisons(folder: Path) -> list[RecordedComparison]:
+def read_recorded_comparisons(folder: Path) -> list[RecordedComparison]:
     """The records of `laplacenet compare --record` in this folder, by name."""
-    return [read_comparison(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    return [read_recorded_comparison(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
 
 
-def read_comparison(path: Path) -> RecordedComparison:
+def read_recorded_comparison(path: Path) -> RecordedComparison:
     content, source = read_json(path), str(path)
     try:
-        asked = content["comparison"]
         return RecordedComparison(
             name=path.stem,
             command=str(content["command"]),
-            base=from_json(asked["base"], source=source),
-            **_read_request(asked, source=source),
+            asked=read_comparison(content["comparison"], source=source),
             tried=_read_runs(content["tuning"], source=source),
             runs=_read_runs(content["runs"], source=source),
             failures=tuple(decode(FailedRun, entry, source=source) for entry in content.get("failed", [])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: not a record of laplacenet compare ({error!r})") from error
-
-
-def _read_request(asked: dict[str, Any], *, source: str) -> dict[str, Any]:
-    tuning = asked["tuning"]
-    return {
-        "methods": tuple(asked["methods"]),
-        "seeds": tuple(asked["seeds"]),
-        "for_s": None if asked["for_s"] is None else float(asked["for_s"]),
-        "tuning": None if tuning is None else decode(Tuning, tuning, source=source),
-        "finalists": asked["finalists"],
-        "split_key": asked["split_key"],
-        "preset": asked["preset"],
-    }
 
 
 def _read_runs(entries: Iterable[Any], *, source: str) -> tuple[FinishedRun, ...]:

@@ -4,7 +4,7 @@ A comparison is a list of runs in one folder. What to run next follows from what
 continues where it stopped, and several processes can share the runs.
 """
 
-from laplacenet.experiments.compare.comparison import Comparison, Tuning, split_name
+from laplacenet.experiments.compare.comparison import Comparison, Tuning, read_comparison, split_name
 from laplacenet.experiments.compare.held_out import with_held_out
 from laplacenet.experiments.compare.workbench import Workbench
 from laplacenet.experiments.finished_runs import ComparedRun, FinishedRun
@@ -18,6 +18,7 @@ __all__ = [
     "StepTimes",
     "Tuning",
     "Workbench",
+    "read_comparison",
     "split_name",
     "with_held_out",
 ]
