@@ -122,16 +122,16 @@ def protocol_of(record: RecordedComparison) -> Iterator[str]:
     if record.asked.for_s is not None:
         yield (
             f"Then each method trains for {time_of(record.asked.for_s)} with all labels. The time of its steps is"
-            " measured first, and it gets as many steps as fit; label passes count, tests do not. The error is that of the last"
-            " network on the test set."
+            " measured first, and it gets as many steps as fit; label passes count, tests do not. The error is that"
+            " of the last network on the test set."
         )
     if record.asked.finalists is not None and len(record.asked.seeds) > 1:
         first, *later = (record.seed_name(seed) for seed in record.asked.seeds)
         others = " and ".join(later)
         yield (
             f"The {in_words(record.asked.finalists)} methods with the lowest test error on {first} are run on {others}"
-            f" too. That choice looks at the test set, so the finalists' errors on {first} may look slightly too good; those"
-            f" on {others} are not affected."
+            f" too. That choice looks at the test set, so the finalists' errors on {first} may look slightly too"
+            f" good; those on {others} are not affected."
         )
 
 
