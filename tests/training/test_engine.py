@@ -1,6 +1,7 @@
 """What a method can rely on: views of any kind, tables, draws, state beside the network, optimizers, resumption."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,10 @@ def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
     assert [name for name in first if not torch.equal(first[name], second[name])] == []
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [*product(METHODS, ["sgd", "adamw"]), ("laplacenet", "muon"), ("dual-student", "muon")],  # one network, and two
+)
 def test_every_method_resumes_bit_for_bit_with_everything_it_keeps(
     pictures: ImageSet, tmp_path: Path, name: str, optimizer: str
 ) -> None:

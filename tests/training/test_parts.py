@@ -157,7 +157,7 @@ def test_the_supervised_start_is_a_hundred_passes_but_at_most_a_fifth(
         ("labeled_batch_size", 100, "leaves no room for unlabeled images"),
         ("momentum", 1.0, r"it must lie in \[0, 1\)"),
         ("lr", float("nan"), "must lie between 0 and"),
-        ("optimizer", "adagrad", "choose one of sgd, adamw"),
+        ("optimizer", "adagrad", "choose one of sgd, adamw, muon"),
         (
             "schedule",
             "steps",

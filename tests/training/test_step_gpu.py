@@ -45,10 +45,16 @@ def pictures() -> ImageSet:
     return bright_halves(720, channels=3, side=32, noise=120)
 
 
-def run_on(pictures: ImageSet, execution: Execution, model: str = "13-cnn", config: MethodConfig = CONFIG) -> Run:
+def run_on(
+    pictures: ImageSet,
+    execution: Execution,
+    model: str = "13-cnn",
+    config: MethodConfig = CONFIG,
+    schedule: TrainConfig = TRAIN,
+) -> Run:
     labels = hide_labels(pictures.labels, balanced_split(pictures.labels, 60, seed=0))
     views = ImageViews(AugmentConfig(), pictures.statistics, 32, 32)
-    method = method_class(config.name)(Problem(labels, 3, views), TRAIN, config, GraphConfig(k=10))
+    method = method_class(config.name)(Problem(labels, 3, views), schedule, config, GraphConfig(k=10))
     return Run.of(method, build_model(model, n_classes=3), pictures.images, execution)
 
 
@@ -69,6 +75,13 @@ def test_captured_and_uncaptured_steps_have_the_same_losses(pictures: ImageSet, 
     plain = first_losses(run_on(pictures, replace(GPU, capture=False), model), pictures)
     captured = first_losses(run_on(pictures, GPU, model), pictures)
     assert captured == pytest.approx(plain, rel=TOLERANCE)
+
+
+def test_captured_and_uncaptured_steps_of_muon_have_the_same_losses(pictures: ImageSet) -> None:
+    schedule = replace(TRAIN, optimizer="muon")
+    plain = first_losses(run_on(pictures, replace(GPU, capture=False), schedule=schedule), pictures)
+    captured = first_losses(run_on(pictures, GPU, schedule=schedule), pictures)
+    assert captured == pytest.approx(plain, rel=5 * TOLERANCE)  # its products are in bf16, too
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler warns of itself while it works, differently in each version

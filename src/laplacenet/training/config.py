@@ -6,7 +6,7 @@ from laplacenet.runtime import InputError
 
 MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6}
 LARGEST_RATE = 3e38  # beyond, single precision has no number for it
-OPTIMIZERS = ("sgd", "adamw")
+OPTIMIZERS = ("sgd", "adamw", "muon")
 SCHEDULES = ("cosine", "cosine-7/16", "rise-and-fall", "two-drops", "late-linear", "linear", "constant")
 
 
@@ -14,7 +14,8 @@ SCHEDULES = ("cosine", "cosine-7/16", "rise-and-fall", "two-drops", "late-linear
 class TrainConfig:
     """A batch has `batch_size` images, `labeled_batch_size` of them labeled.
 
-    `optimizer` is SGD with Nesterov momentum or AdamW, which has no use for `momentum`. `schedule` says how the
+    `optimizer` is SGD with Nesterov momentum, AdamW, which has no use for `momentum`, or Muon, which makes the momentum
+    of convolutions orthogonal and takes a fifth of `lr` for them (all else as in SGD). `schedule` says how the
     learning rate changes: `cosine` falls along half a cosine to zero just behind the last step, `linear` in a straight
     line, `constant` not at all. `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of
     temporal ensembling and Mean Teacher, which rises in the first 80 of 300 epochs and falls in the last 50;

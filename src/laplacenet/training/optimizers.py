@@ -1,6 +1,6 @@
 """Optimizers whose state is tensors that exist from the start, so that a step can be captured, saved and resumed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from laplacenet.models import Network
 from laplacenet.training.config import TrainConfig
+from laplacenet.training.muon import Muon, split_groups
 
 
 def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> torch.optim.SGD:
@@ -51,6 +52,30 @@ def adamw(
             "exp_avg_sq": torch.zeros_like(parameter),
         }
     return optimizer
+
+
+def muon(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> Muon:
+    """Muon for convolutions and SGD with Nesterov momentum for everything else."""
+    device = next(learner.parameters()).device
+    whole = [*(groups or groups_by_rate(learner))]
+    split = split_groups(learner, whole, momentum=config.momentum, decay=config.weight_decay)
+    optimizer = Muon(
+        _groups(learner, split, config, device),
+        lr=torch.tensor(config.lr, device=device),
+        momentum=config.momentum,
+        nesterov=config.momentum > 0,
+        weight_decay=config.weight_decay,
+        fused=device.type == "cuda",
+    )
+    for parameter in _parameters(optimizer):
+        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
+
+
+def make_optimizer(learner: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """The one that `train.optimizer` names."""
+    make: Callable[..., torch.optim.Optimizer] = {"sgd": sgd, "adamw": adamw, "muon": muon}[config.optimizer]
+    return make(learner, config)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: Tensor) -> None:

@@ -20,7 +20,7 @@ from laplacenet.runtime import InputError, current_group, stream
 from laplacenet.training.batches import composite_rows, epoch_rows, reshuffled_rows
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.method import LR, Batch, Block, EpochPlan
-from laplacenet.training.optimizers import adamw, sgd
+from laplacenet.training.optimizers import make_optimizer
 from laplacenet.training.schedule import learning_rates
 from laplacenet.training.views import Views
 
@@ -101,7 +101,7 @@ class BaseMethod:
         return learner
 
     def optimizer(self, learner: nn.Module) -> torch.optim.Optimizer:
-        return (sgd if self.train.optimizer == "sgd" else adamw)(learner, self.train)
+        return make_optimizer(learner, self.train)
 
     def inference(self, learner: nn.Module) -> Inference:
         """Of all inputs for the next epoch; several processes embed a part each."""
