@@ -4,6 +4,7 @@ A recipe is a function without arguments. Cells of different recipes that show t
 experiment under the same name: one run fills them all.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -191,7 +192,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 }
 
 
+@functools.cache
 def find_recipe(name: str) -> Recipe:
+    """Made once: a report asks for them hundreds of times."""
     if name not in RECIPES:
         raise InputError(f"no experiment called {name!r}; choose one of figure-2, {', '.join(RECIPES)} or all")
     return RECIPES[name]()

@@ -1,9 +1,10 @@
 """The methods by name."""
 
+import functools
 import importlib
 import sys
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from laplacenet.runtime import InputError
 from laplacenet.training.methods.adamatch import AdaMatch
@@ -89,7 +90,12 @@ def imported_method(name: str) -> type[BaseMethod]:
 
 def config_class(name: str) -> type[MethodConfig]:
     """The settings of the method with this name: the type of its field `config`."""
-    kind: type[MethodConfig] = get_type_hints(method_class(name))["config"]
+    return _config_of(method_class(name))
+
+
+@functools.cache
+def _config_of(method: Any) -> type[MethodConfig]:
+    kind: type[MethodConfig] = get_type_hints(method)["config"]
     return kind
 
 
