@@ -90,7 +90,8 @@ def imported_method(name: str) -> type[BaseMethod]:
 
 def config_class(name: str) -> type[MethodConfig]:
     """The settings of the method with this name: the type of its field `config`."""
-    return _config_of(method_class(name))
+    method: Any = method_class(name)  # for mypy, which takes no class for hashable
+    return _config_of(method)
 
 
 @functools.cache
