@@ -1,7 +1,7 @@
 """Optimizers whose state is tensors that exist from the start, so that a step can be captured, saved and resumed."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,8 @@ from laplacenet.models import Network
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.muon import Muon, split_groups
 
+SGD = TypeVar("SGD", bound=torch.optim.SGD)
+
 
 def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> torch.optim.SGD:
     """SGD with Nesterov momentum; the learning rate is a tensor, so that a captured step can be given another.
@@ -17,18 +19,7 @@ def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, A
     Momentum begins as zeros rather than as the first gradient: the first update is the same, and its memory is fixed.
     `groups` are parameter groups in torch's form; `lr_scale` in one multiplies the learning rate.
     """
-    device = next(learner.parameters()).device
-    optimizer = torch.optim.SGD(
-        _groups(learner, groups, config, device),
-        lr=torch.tensor(config.lr, device=device),
-        momentum=config.momentum,
-        nesterov=config.momentum > 0,
-        weight_decay=config.weight_decay,
-        fused=device.type == "cuda",
-    )
-    for parameter in _parameters(optimizer):
-        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return optimizer
+    return _with_momentum(torch.optim.SGD, learner, config, groups)
 
 
 def adamw(
@@ -56,11 +47,17 @@ def adamw(
 
 def muon(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> Muon:
     """Muon for convolutions and SGD with Nesterov momentum for everything else."""
-    device = next(learner.parameters()).device
     whole = [*(groups or groups_by_rate(learner))]
     split = split_groups(learner, whole, momentum=config.momentum, decay=config.weight_decay)
-    optimizer = Muon(
-        _groups(learner, split, config, device),
+    return _with_momentum(Muon, learner, config, split)
+
+
+def _with_momentum(
+    kind: type[SGD], learner: nn.Module, config: TrainConfig, groups: Iterable[dict[str, Any]] | None
+) -> SGD:
+    device = next(learner.parameters()).device
+    optimizer = kind(
+        _groups(learner, groups, config, device),
         lr=torch.tensor(config.lr, device=device),
         momentum=config.momentum,
         nesterov=config.momentum > 0,
