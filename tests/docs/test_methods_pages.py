@@ -134,6 +134,14 @@ def test_pages_and_a_name_together_are_refused(tmp_path: Path) -> None:
     assert "leave out NAME" in str(answer.exception)
 
 
+def test_a_place_that_cannot_hold_the_pages_is_refused_by_its_option(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", Path("/proc/nowhere")):
+        result = CliRunner().invoke(app, ["methods", "--pages", str(place)])
+        assert isinstance(result.exception, InputError)
+        assert str(result.exception).startswith(f"--pages {place}")
+
+
 def test_the_methods_that_the_page_explains_are_those_of_the_engine() -> None:
     page = ADDING.read_text(encoding="utf-8")
     for part in ("learner", "judged", "plan_epoch", "draw_views", "draw_numbers", "loss", "after_step"):

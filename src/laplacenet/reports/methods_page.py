@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from laplacenet.experiments.compare.folder import require_folder
 from laplacenet.reports.comparison import draw_comparison
 from laplacenet.reports.comparison_view import (
     NOTHING,
@@ -87,11 +88,11 @@ where a method departs from its paper or its authors' code, or had to be complet
 
 def write_methods_pages(out: Path, records: Path) -> list[Path]:
     """`methods.md`, and in `methods/` a page for each method and a picture of each comparison that has runs."""
+    require_folder(out / FOLDER, option="--pages")
     known = read_all_records(records)
     pages = {Path(INDEX): methods_index(known)}
     pages |= {Path(FOLDER) / f"{name}.md": method_page(name, known) + FOOTER for name in METHODS}
     for path, text in pages.items():
-        (out / path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(out / path, text.encode())
     pictures = {out / picture_path(record): record for record in known.comparisons if record.has_curves}
     for path, record in pictures.items():

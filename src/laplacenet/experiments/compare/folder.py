@@ -212,15 +212,17 @@ def with_remedy(remedy: str) -> Iterator[None]:
         raise InputError(f"{error}; {remedy}") from error
 
 
-def require_folder(folder: Path) -> None:
-    """A folder that can be written to, made if need be."""
+def require_folder(folder: Path, *, option: str = "--out") -> None:
+    """A folder that can be written to, made if need be; `option` named it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except FileExistsError as error:
-        raise InputError(f"--out {folder}: is no folder; name one, or one that is to be made") from error
+        raise InputError(f"{option} {folder}: is no folder; name one, or one that is to be made") from error
     except OSError as error:
         if error.errno in FULL:
             raise
-        raise InputError(f"--out {folder}: cannot be written to ({error.strerror}); choose another --out") from error
+        raise InputError(
+            f"{option} {folder}: cannot be written to ({error.strerror}); choose another {option}"
+        ) from error
