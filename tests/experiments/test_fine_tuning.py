@@ -13,7 +13,8 @@ from laplacenet.experiments import Experiment, prepare, read_experiment, resume_
 from laplacenet.models import ModelConfig, load_model
 from laplacenet.runtime import RunFolder
 from laplacenet.training import Execution
-from laplacenet.training.optimizers import groups_by_rate, set_learning_rate
+from laplacenet.training.optimizers import set_learning_rate
+from laplacenet.training.parameter_groups import groups_by_rate
 
 CPU = Execution(torch.device("cpu"))
 METHODS = ("laplacenet", "fixmatch", "supervised")

@@ -15,12 +15,13 @@ class TrainConfig:
     """A batch has `batch_size` images, `labeled_batch_size` of them labeled.
 
     `optimizer` is SGD with Nesterov momentum, AdamW, which has no use for `momentum`, or Muon, which makes the momentum
-    of convolutions orthogonal and takes a fifth of `lr` for them (all else as in SGD). `schedule` says how the
-    learning rate changes: `cosine` falls along half a cosine to zero just behind the last step, `linear` in a straight
-    line, `constant` not at all. `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of
-    temporal ensembling and Mean Teacher, which rises in the first 80 of 300 epochs and falls in the last 50;
-    `two-drops` PL-Mixup's, a tenth after 250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls
-    in a straight line in the last 40 of 500 epochs.
+    of convolutions orthogonal and takes a fifth of `lr` for them (all else as in SGD). `head_decay` is the weight decay
+    of the classifier where it is not `weight_decay`. `schedule` says how the learning rate changes: `cosine` falls
+    along half a cosine to zero just behind the last step, `linear` in a straight line, `constant` not at all.
+    `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of temporal ensembling and Mean
+    Teacher, which rises in the first 80 of 300 epochs and falls in the last 50; `two-drops` PL-Mixup's, a tenth after
+    250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls in a straight line in the last 40 of
+    500 epochs.
     """
 
     steps: int = 250_000
@@ -29,6 +30,7 @@ class TrainConfig:
     lr: float = 0.03
     momentum: float = 0.9
     weight_decay: float = 5e-4
+    head_decay: float | None = None
     optimizer: str = "sgd"
     schedule: str = "cosine"
 
@@ -38,8 +40,8 @@ class TrainConfig:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must be at least 1")
             if getattr(self, field) > most:
                 raise InputError(f"train.{field} is larger than {most}; choose a shorter schedule")
-        for field in ("lr", "weight_decay"):
-            if not 0 <= getattr(self, field) <= LARGEST_RATE:
+        for field in ("lr", "weight_decay", "head_decay"):
+            if getattr(self, field) is not None and not 0 <= getattr(self, field) <= LARGEST_RATE:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must lie between 0 and {LARGEST_RATE}")
         if not 0 <= self.momentum < 1:
             raise InputError(f"train.momentum = {self.momentum}; it must lie in [0, 1)")

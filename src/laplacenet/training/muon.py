@@ -1,6 +1,6 @@
 """Muon: a convolution's momentum is made orthogonal before it changes the weights (Jordan et al., 2024)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.runtime import compute_dtype
+from laplacenet.training.parameter_groups import Group, set_apart
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # by its authors: after five rounds singular values lie between 0.7 and 1.2
 ITERATIONS = 5
@@ -36,8 +37,9 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
 class Muon(torch.optim.SGD):
     """SGD; but in groups with a `matrix_momentum` the gradient is replaced by what Muon takes in its place.
 
-    A weight is a matrix with a row for each output channel. Matrices of one shape are made orthogonal together. Their
-    own momentum is applied here, so SGD's is 0 in these groups.
+    A weight is a matrix with a row for each output channel. Matrices of as many rows are made orthogonal together, the
+    narrower ones filled with columns of zeros, which change nothing else: kernels are short, and there are fewer this
+    way. Their own momentum is applied here, so SGD's is 0 in these groups.
     """
 
     @torch.no_grad()
@@ -47,24 +49,28 @@ class Muon(torch.optim.SGD):
                 self._replace_gradients(group)
         return super().step(closure)
 
-    def _replace_gradients(self, group: dict[str, Any]) -> None:
-        by_shape: dict[tuple[int, int], list[Tensor]] = {}
-        for weight in group["params"]:
-            if weight.grad is not None:
-                by_shape.setdefault((len(weight), weight[0].numel()), []).append(weight)
-        for (n_rows, n_columns), weights in by_shape.items():
-            directions = torch.stack([self._direction(weight, group[MATRIX_MOMENTUM]) for weight in weights])
-            updates = orthogonalize(directions) * max(1.0, n_rows / n_columns) ** 0.5
-            for weight, update in zip(weights, updates, strict=True):
-                assert weight.grad is not None
-                weight.grad.copy_(update.view(weight.shape))
+    def _replace_gradients(self, group: Group) -> None:
+        weights = [weight for weight in group["params"] if weight.grad is not None]
+        gradients: list[Tensor] = [weight.grad for weight in weights]
+        buffers = [self.state[weight]["momentum_buffer"] for weight in weights]
+        torch._foreach_mul_(buffers, group[MATRIX_MOMENTUM])
+        torch._foreach_add_(buffers, gradients)
+        torch._foreach_add_(gradients, buffers, alpha=group[MATRIX_MOMENTUM])  # Nesterov's
+        by_rows: dict[int, list[Tensor]] = {}
+        for gradient in gradients:
+            by_rows.setdefault(len(gradient), []).append(gradient)
+        for n_rows, members in by_rows.items():
+            matrices = members[0].new_zeros(len(members), n_rows, max(member[0].numel() for member in members))
+            for matrix, gradient in zip(matrices, members, strict=True):
+                columns_like(gradient, matrix).copy_(gradient)
+            for matrix, gradient in zip(orthogonalize(matrices), members, strict=True):
+                gradient.copy_(columns_like(gradient, matrix))
+        torch._foreach_mul_(gradients, [max(1.0, len(each) / each[0].numel()) ** 0.5 for each in gradients])
 
-    def _direction(self, weight: Tensor, momentum: float) -> Float[Tensor, "r c"]:
-        """Nesterov's momentum."""
-        buffer: Tensor = self.state[weight]["momentum_buffer"]
-        assert weight.grad is not None
-        buffer.mul_(momentum).add_(weight.grad)
-        return weight.grad.add(buffer, alpha=momentum).flatten(1)
+
+def columns_like(weight: Tensor, matrix: Float[Tensor, "r c"]) -> Tensor:
+    """The first columns of the matrix, in the shape of a weight with as many rows."""
+    return matrix[:, : weight[0].numel()].view(weight.shape)
 
 
 def matrices_of(learner: nn.Module) -> Iterator[nn.Parameter]:
@@ -74,17 +80,11 @@ def matrices_of(learner: nn.Module) -> Iterator[nn.Parameter]:
             yield module.weight
 
 
-def split_groups(
-    learner: nn.Module, groups: list[dict[str, Any]], *, momentum: float, decay: float
-) -> list[dict[str, Any]]:
+def split_groups(learner: nn.Module, groups: Iterable[Group], *, momentum: float, decay: float) -> list[Group]:
     """Each group's matrices apart from the rest. Weights decay as fast as everywhere else."""
-    matrices = {id(weight) for weight in matrices_of(learner)}
-    split = []
-    for group in groups:
-        of_muon = [parameter for parameter in group["params"] if id(parameter) in matrices]
-        rest = [parameter for parameter in group["params"] if id(parameter) not in matrices]
-        own = {"lr_scale": RATE * group.get("lr_scale", 1.0), "weight_decay": decay / RATE}
-        own |= {"momentum": 0.0, "nesterov": False, MATRIX_MOMENTUM: momentum}
-        split += [group | {"params": rest}] if rest else []
-        split += [group | own | {"params": of_muon}] if of_muon else []
-    return split
+
+    def own(group: Group) -> Group:
+        scales = {"lr_scale": RATE * group.get("lr_scale", 1.0), "weight_decay": decay / RATE}
+        return scales | {"momentum": 0.0, "nesterov": False, MATRIX_MOMENTUM: momentum}
+
+    return set_apart(groups, matrices_of(learner), own)

@@ -1,19 +1,19 @@
 """Optimizers whose state is tensors that exist from the start, so that a step can be captured, saved and resumed."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from laplacenet.models import Network
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.muon import Muon, split_groups
+from laplacenet.training.parameter_groups import Group, groups_by_rate, heads_of, set_apart
 
 SGD = TypeVar("SGD", bound=torch.optim.SGD)
 
 
-def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> torch.optim.SGD:
+def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[Group] | None = None) -> torch.optim.SGD:
     """SGD with Nesterov momentum; the learning rate is a tensor, so that a captured step can be given another.
 
     Momentum begins as zeros rather than as the first gradient: the first update is the same, and its memory is fixed.
@@ -22,9 +22,7 @@ def sgd(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, A
     return _with_momentum(torch.optim.SGD, learner, config, groups)
 
 
-def adamw(
-    learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None
-) -> torch.optim.AdamW:
+def adamw(learner: nn.Module, config: TrainConfig, *, groups: Iterable[Group] | None = None) -> torch.optim.AdamW:
     """Adam with decoupled weight decay and the usual betas, ready to be captured on a GPU."""
     device = next(learner.parameters()).device
     is_gpu = device.type == "cuda"
@@ -45,16 +43,14 @@ def adamw(
     return optimizer
 
 
-def muon(learner: nn.Module, config: TrainConfig, *, groups: Iterable[dict[str, Any]] | None = None) -> Muon:
+def muon(learner: nn.Module, config: TrainConfig, *, groups: Iterable[Group] | None = None) -> Muon:
     """Muon for convolutions and SGD with Nesterov momentum for everything else."""
-    whole = [*(groups or groups_by_rate(learner))]
+    whole = groups or groups_by_rate(learner)
     split = split_groups(learner, whole, momentum=config.momentum, decay=config.weight_decay)
     return _with_momentum(Muon, learner, config, split)
 
 
-def _with_momentum(
-    kind: type[SGD], learner: nn.Module, config: TrainConfig, groups: Iterable[dict[str, Any]] | None
-) -> SGD:
+def _with_momentum(kind: type[SGD], learner: nn.Module, config: TrainConfig, groups: Iterable[Group] | None) -> SGD:
     device = next(learner.parameters()).device
     optimizer = kind(
         _groups(learner, groups, config, device),
@@ -92,29 +88,13 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, learner: nn.Module) -> d
 
 
 def _groups(
-    learner: nn.Module, groups: Iterable[dict[str, Any]] | None, config: TrainConfig, device: torch.device
-) -> list[dict[str, Any]]:
+    learner: nn.Module, groups: Iterable[Group] | None, config: TrainConfig, device: torch.device
+) -> list[Group]:
     """Each group has a learning rate of its own to be filled."""
-    return [{"lr": torch.tensor(config.lr, device=device), **group} for group in groups or groups_by_rate(learner)]
-
-
-def groups_by_rate(learner: nn.Module) -> list[dict[str, Any]]:
-    """What is trained at the full learning rate first, then what is trained at a part of it, such as a pretrained body.
-
-    A learner without such a part has one group.
-    """
-    slow = {
-        parameter: network.body_lr_scale
-        for network in learner.modules()
-        if isinstance(network, Network) and network.body_lr_scale != 1
-        for parameter in network.body.parameters()
-    }
-    trained = [parameter for parameter in learner.parameters() if parameter.requires_grad]
-    by_scale: dict[float, list[nn.Parameter]] = {1.0: []}
-    for parameter in trained:
-        by_scale.setdefault(slow.get(parameter, 1.0), []).append(parameter)
-    groups = [{"params": members, "lr_scale": scale} for scale, members in by_scale.items()]
-    return groups if slow else [{"params": trained}]
+    split = [*(groups or groups_by_rate(learner))]
+    if config.head_decay is not None:
+        split = set_apart(split, heads_of(learner), lambda _: {"weight_decay": config.head_decay})
+    return [{"lr": torch.tensor(config.lr, device=device), **group} for group in split]
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
