@@ -24,6 +24,7 @@ BY_SPLITS = ["--labels", "splits.npz", "--split-key", "9/{split}", "--seeds", "2
 WHOLE = [*COMPARE, *BY_SPLITS, "--out", "out", "--record", "record.json"]
 SPLITS = {"9/0": np.arange(9), "9/1": np.arange(9, 18)}
 OTHER_ROWS = np.arange(20, 29)
+RUN_FILE = "runs-supervised-seed-0.json"
 
 
 @contextlib.contextmanager
@@ -336,11 +337,38 @@ def test_a_full_disk_ends_the_comparison_in_one_line(shell: Shell, monkeypatch: 
         shell.succeeds(*COMPARE, "--labels", "9", "--out", "out")
 
 
-def test_finished_runs_with_settings_that_are_no_longer_the_default_are_told(going_on: Shell) -> None:
-    path = going_on.folder / "out" / "finished" / "runs-supervised-seed-0.json"
-    content = read_sealed(path)
-    content["experiment"]["method"]["n_views"] = 7
-    write_sealed(path, content)
+@pytest.fixture
+def outdated(going_on: Shell) -> Shell:
+    """The finished run had seven views, which is no longer what one would be made with."""
+    finished, record = going_on.folder / "out" / "finished" / RUN_FILE, going_on.folder / "record.json"
+    for path, runs in ((finished, lambda it: [it]), (record, lambda it: it["runs"])):
+        content = read_sealed(path)
+        for run in runs(content):
+            run["experiment"]["method"]["n_views"] = 7
+        write_sealed(path, content)
+    return going_on
+
+
+def test_finished_runs_with_settings_that_are_no_longer_the_default_are_told(outdated: Shell) -> None:
     with ends_after(0):
-        said = going_on.succeeds(*WHOLE)
+        said = outdated.succeeds(*WHOLE)
     assert "supervised: its finished runs had other settings than new ones will have: method.n_views is 7" in said.err
+    assert "--again" in said.err
+    assert [run["experiment"]["method"]["n_views"] for run in read_sealed(outdated.folder / "record.json")["runs"]] == [
+        7
+    ]
+
+
+def test_such_runs_are_made_again_when_asked_for_and_the_old_ones_are_kept(outdated: Shell) -> None:
+    with ends_after(1):
+        said = outdated.succeeds(*WHOLE, "--again")
+    assert "set aside in out/earlier" in said.err
+    with ends_after(0):
+        assert "other settings" not in outdated.succeeds(*WHOLE).err
+    (made,) = read_sealed(outdated.folder / "record.json")["runs"]
+    (earlier,) = (outdated.folder / "out" / "earlier").glob("*.json")
+    assert earlier.with_suffix("").is_dir()
+    old = read_sealed(earlier)
+    assert (made["method"], old["method"]) == ("supervised", "supervised")
+    assert (made["experiment"]["method"]["n_views"], old["experiment"]["method"]["n_views"]) == (2, 7)
+    assert made["origin"]["date"] >= old["origin"]["date"]

@@ -132,6 +132,7 @@ def test_the_conditions_and_how_the_choice_was_made_are_said_in_every_state(fold
         said = " ".join(texts(view))
         for words in ("4 000 labels, network 13-CNN", "preset equal", "One NVIDIA H200, torch 2.11.0", "commit"):
             assert words in said
+        assert "length 1 under supervised, laplacenet, as" in said
         assert "the lowest error on 400 of the labels after 1 minute of training" in said
         assert "No test label is used in tuning" in said
         assert "The two methods with the lowest test error on split 4000/00 are run on split 4000/01 too." in said

@@ -59,6 +59,10 @@ Limit = Annotated[
         help="Stop after this time in all; the same command continues later.",
     ),
 ]
+Again = Annotated[
+    bool,
+    typer.Option("--again", help="Make finished runs again whose settings would now be others; old ones are kept."),
+]
 Out = Annotated[Path | None, typer.Option(help="The folder of the comparison.  [default: runs/compare-DATA]")]
 Record = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Write all results here too; runs it holds are not made again.")
@@ -83,6 +87,7 @@ def compare(
     limit: Limit = None,
     out: Out = None,
     record: Record = None,
+    again: Again = False,
     device: Device = "auto",
     compile_loss: Compile = False,
     data_dir: DataDir = None,
@@ -115,4 +120,4 @@ def compare(
     comparison = chosen_comparison(base, options_as(Request, asked))
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     bench = Workbench(comparison, out or Path("runs") / f"compare-{base.name}", execution)
-    work_together(bench, limit_s=limit, record=record, download=download)
+    work_together(bench, limit_s=limit, record=record, download=download, again=again)

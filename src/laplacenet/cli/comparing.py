@@ -20,7 +20,7 @@ from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import DataConfig, Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.experiments.compare.comparison import MOST_SEEDS
-from laplacenet.experiments.compare.folder import PICTURE, RECORD, TABLE
+from laplacenet.experiments.compare.folder import EARLIER, PICTURE, RECORD, TABLE
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import (
     InputError,
@@ -102,20 +102,24 @@ def chosen_tuning(request: Request) -> Tuning | None:
     return Tuning(request.tune, rates, request.held_out)
 
 
-def work_together(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
+def work_together(
+    bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False, again: bool = False
+) -> None:
     """`work_through` by all processes that torchrun started, or by this one alone.
 
     They share the runs among themselves: each run is made by one of them, as it would be without the others, and the
     first process reports.
     """
     with side_by_side(), advising(lambda: AGAIN):
-        work_through(bench, limit_s=limit_s, record=record, download=download)
+        work_through(bench, limit_s=limit_s, record=record, download=download, again=again)
 
 
-def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False) -> None:
+def work_through(
+    bench: Workbench, *, limit_s: float | None, record: Path | None, download: bool = False, again: bool = False
+) -> None:
     """One run after another; the record is written anew after each of them, the table and the picture at the end.
 
-    With a limit no run is begun that is not expected to end within it.
+    With a limit no run is begun that is not expected to end within it. `again` is for runs whose settings have changed.
     """
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     if record is not None:
@@ -128,8 +132,7 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
         bench.tasks[seed] = read_task(first, download=download)  # data that cannot be read is refused before any run
     bench.require_same_data()
     bench.take_over(record)
-    for method, changed in bench.changed_settings().items():
-        say(f"{method}: its finished runs had other settings than new ones will have: {'; '.join(changed)}", err=True)
+    tell_of_changes(bench, again=again)
     stopped = ""
     while not stopped:
         with bench.claim() as run:
@@ -146,6 +149,20 @@ def work_through(bench: Workbench, *, limit_s: float | None, record: Path | None
             time.sleep(POLLED_EVERY_S)
     if read_launch().is_first:
         report_all(bench, record, stopped)
+
+
+def tell_of_changes(bench: Workbench, *, again: bool) -> None:
+    """Say which finished runs had other settings than new ones will have; with `again` they are to be made again."""
+    with bench.lock("opening"):
+        found = bench.changed_runs()
+        for finished, _ in found if again else ():
+            bench.set_aside(finished)
+    what_now = f"set aside in {bench.folder / EARLIER}" if again else "--again makes them again"
+    for method, changed in {finished.run.method: changed for finished, changed in found}.items():
+        settings = "; ".join(changed)
+        say(
+            f"{method}: its finished runs had other settings than new ones will have: {settings} ({what_now})", err=True
+        )
 
 
 def inputs_of(data: DataConfig) -> list[str]:

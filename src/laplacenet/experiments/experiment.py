@@ -58,9 +58,12 @@ def with_method(experiment: Experiment, name: str) -> Experiment:
     """The same experiment by another method; the settings that both inherit are kept.
 
     Those that only have the same name are not: a decay of 0 is LaplaceNet's way to have no average, and would leave
-    Mean Teacher without a teacher.
+    Mean Teacher without a teacher. The 13-CNN gets or loses its ℓ2-normalized embedding with the method.
     """
     kind, former = config_class(name), type(experiment.method)
     common = next(base for base in kind.__mro__ if issubclass(former, base) and is_dataclass(base))
     kept = {field.name: getattr(experiment.method, field.name) for field in fields(common)}
-    return replace(experiment, method=kind(**{**kept, "name": name}))
+    model = experiment.model
+    if model.name == "13-cnn":
+        model = replace(model, unit_length=kind.unit_length)
+    return replace(experiment, model=model, method=kind(**{**kept, "name": name}))

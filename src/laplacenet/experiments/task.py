@@ -23,6 +23,7 @@ from laplacenet.data import (
 )
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.names import in_one_line
+from laplacenet.experiments.confidence import confidence_notes
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
 from laplacenet.runtime import InputError, Monitor, NullMonitor, stream_seed
@@ -89,7 +90,8 @@ class Task:
         if skipped:
             first = f"{in_one_line(skipped[0].path)}: {skipped[0].reason}"
             notes.append(f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
-        return [*notes, *self.method.notes(), *label_notes(self.given_labels, self.class_names)]
+        of_network = confidence_notes(self.experiment, n_classes=len(self.class_names))
+        return [*notes, *self.method.notes(), *of_network, *label_notes(self.given_labels, self.class_names)]
 
 
 def prepare(

@@ -32,6 +32,9 @@ LEAST_PIXELS, MOST_PIXELS = 32, 1024
 class ModelConfig:
     """Which network. `weight_norm` reparametrizes every convolution, as Tarvainen's 13-CNN does.
 
+    `unit_length` concerns the 13-CNN: whether its embedding is ℓ2-normalized, as in the paper. Methods whose papers
+    have no such layer go without (`MethodConfig.unit_length`).
+
     The rest concerns EfficientNet-Lite (`lite0`, `lite1`, `lite2`). `pixels` is the side that pictures are brought to
     inside the network, None for the one that it was published for. A `pretrained` one starts from the published
     weights; then `trunk_lr` is the trunk's learning rate as a part of the head's, and `norm_statistics` says whether
@@ -40,6 +43,7 @@ class ModelConfig:
 
     name: str = "13-cnn"
     weight_norm: bool = False
+    unit_length: bool = True
     pretrained: bool = False
     pixels: int | None = None
     trunk_lr: float = 0.1
@@ -106,7 +110,7 @@ def untrained_network(config: ModelConfig, *, n_classes: int, in_channels: int =
 def _architecture(config: ModelConfig, *, n_classes: int, in_channels: int) -> Network:
     match config.name:
         case "13-cnn":
-            return thirteen_cnn(n_classes=n_classes, in_channels=in_channels)
+            return thirteen_cnn(n_classes=n_classes, in_channels=in_channels, unit_length=config.unit_length)
         case "wrn-28-2":
             return wide_resnet(depth=28, width=2, n_classes=n_classes, in_channels=in_channels)
         case "wrn-28-8":

@@ -1,4 +1,4 @@
-"""The 13-layer network of Tarvainen and Valpola, with the paper's ℓ2-normalized embedding and no dropout."""
+"""The 13-layer network of Tarvainen and Valpola without dropout; its embedding may be ℓ2-normalized as in the paper."""
 
 from torch import nn
 
@@ -7,14 +7,16 @@ from laplacenet.models.network import GlobalAverage, Network, UnitLength
 from laplacenet.models.norm import NormActivation
 
 
-def thirteen_cnn(*, n_classes: int, in_channels: int) -> Network:
+def thirteen_cnn(*, n_classes: int, in_channels: int, unit_length: bool = True) -> Network:
     """Three stages of three convolutions: 128 and 256 wide (3×3), then 512 (3×3, unpadded), 256 and 128 (1×1)."""
     body = nn.Sequential(
         ImageConv2d(in_channels, 128), NormActivation(128, slope=0.1), *_layer(128, 128), *_layer(128, 128, pool=True),
         *_layer(128, 256), *_layer(256, 256), *_layer(256, 256, pool=True),
         *_layer(256, 512, padding=0), *_layer(512, 256, kernel=1, padding=0), *_layer(256, 128, kernel=1, padding=0),
-        GlobalAverage(), UnitLength(),
+        GlobalAverage(),
     )  # fmt: skip
+    if unit_length:
+        body.append(UnitLength())
     return Network(body, embedding_size=128, n_classes=n_classes)
 
 

@@ -82,6 +82,7 @@ def facts_of(record: RecordedComparison, shared: Sequence[str]) -> Iterator[str]
     made = [*record.tried, *record.runs]
     preset = "" if record.asked.preset is None else f", settings of the preset {record.asked.preset}"
     yield capitalized(f"{data_and_labels(record)}, network {model_name(record.asked.base.model.name)}{preset}.")
+    yield from layer_of_length_one(record)
     if shared:
         yield f"The same for all: {', '.join(shared)}."
     if made:
@@ -94,6 +95,15 @@ def facts_of(record: RecordedComparison, shared: Sequence[str]) -> Iterator[str]
             f"{machines}, torch {' and '.join(versions)}, {between},"
             f" commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}."
         )
+
+
+def layer_of_length_one(record: RecordedComparison) -> Iterator[str]:
+    """Where the 13-CNN has the paper's ℓ2 layer under some methods and not under others."""
+    methods, seed = record.asked.methods, record.asked.seeds[0]
+    models = {method: record.asked.experiment(method, seed).model for method in methods}
+    having = [method for method, model in models.items() if model.name == "13-cnn" and model.unit_length]
+    if 0 < len(having) < len(methods):
+        yield f"Features have length 1 under {', '.join(having)}, as in LaplaceNet's paper, and not under the others."
 
 
 def machine_of(origin: dict[str, Any]) -> str:

@@ -58,6 +58,9 @@ PRESET_WORDS = {
     EQUAL: f"`--preset {EQUAL}` means the settings of LaplaceNet's Table IV",
 }
 
+UNIT_LENGTH = "The 13-CNN's features have length 1 (`model.unit_length`)."
+NO_UNIT_LENGTH = f"{UNIT_LENGTH[:-1]} in LaplaceNet's paper; under this method they have not."
+
 
 @dataclass(frozen=True)
 class Records:
@@ -141,6 +144,7 @@ def settings(name: str) -> Iterator[str]:
     if beside:
         yield "What the presets also change; an empty cell leaves the setting as it is."
         yield markdown_grid(settings_grid(name, beside))
+    yield UNIT_LENGTH if config.unit_length else NO_UNIT_LENGTH
 
 
 def explanations(config: type) -> list[str]:

@@ -97,7 +97,7 @@ class Comparison:
         if self.preset is not None:
             laid = with_method_preset(experiment, self.preset)
             train = replace(laid.train, steps=self.base.train.steps)
-            experiment = replace(laid, model=self.base.model, train=train)
+            experiment = replace(laid, model=experiment.model, train=train)
         return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
 
     def settings_of(self, method: str) -> list[str]:

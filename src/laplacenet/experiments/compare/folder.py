@@ -1,6 +1,8 @@
 """The folder of a comparison: what is compared there, who works on which run, and what is finished or failed."""
 
 import contextlib
+import hashlib
+import json
 import os
 import tempfile
 import time
@@ -20,9 +22,9 @@ from laplacenet.runtime.errors import FULL
 from laplacenet.runtime.files import CHECKSUM, TEMPORARY
 
 STATE = "comparison.json"
-FINISHED, FAILED, STEP_TIMES, CLAIMS = "finished", "failed", "step-times", "claims"
+FINISHED, FAILED, STEP_TIMES, CLAIMS, EARLIER = "finished", "failed", "step-times", "claims", "earlier"
 RECORD, TABLE, PICTURE = "record.json", "comparison.md", "comparison.png"
-OWN_NAMES = (STATE, FINISHED, FAILED, STEP_TIMES, CLAIMS, RECORD, TABLE, PICTURE)
+OWN_NAMES = (STATE, FINISHED, FAILED, STEP_TIMES, CLAIMS, EARLIER, RECORD, TABLE, PICTURE)
 DATA = "data"
 """In `comparison.json` and in the origin of a run: the hashes of its data."""
 
@@ -121,7 +123,7 @@ class ComparisonFolder:
                 self.refuse_other_data(finished, source=path)
             with self.lock("opening"):
                 for finished in runs:
-                    if not self.is_done(finished.run):
+                    if not self.is_done(finished.run) and not self._was_set_aside(finished):
                         self.keep(finished)
 
     def keep_data(self, data: dict[int, DataHashes]) -> None:
@@ -174,6 +176,24 @@ class ComparisonFolder:
     def keep(self, finished: FinishedRun) -> None:
         """With this file the run is finished."""
         write_sealed(self._finished(finished.run), finished.to_json())
+
+    def set_aside(self, finished: FinishedRun) -> None:
+        """Keep a finished run and its folder under `earlier`, so that it is made again."""
+        kept = self._set_aside(finished)
+        kept.parent.mkdir(exist_ok=True)
+        made = self.folder / finished.run.name
+        if made.is_dir():
+            made.rename(kept.with_suffix(""))
+        self._finished(finished.run).replace(kept)
+
+    def _was_set_aside(self, finished: FinishedRun) -> bool:
+        return self._set_aside(finished).is_file()
+
+    def _set_aside(self, finished: FinishedRun) -> Path:
+        """A run that was set aside twice had other settings each time."""
+        made = json.dumps(finished.to_json(), sort_keys=True).encode()
+        name = finished.run.name.replace("/", "-")
+        return self.folder / EARLIER / f"{name}-{hashlib.sha256(made).hexdigest()[:12]}.json"
 
     def _finished(self, run: ComparedRun) -> Path:
         return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")

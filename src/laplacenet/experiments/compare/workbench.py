@@ -65,17 +65,18 @@ class Workbench(Schedule):
         """Papers' own settings stay as they are."""
         return task if self.comparison.preset == ORIGINAL else fit_method(task, self.comparison.settings_of(method))
 
-    def changed_settings(self) -> dict[str, list[str]]:
-        """By method: settings of its finished runs that runs made now would not have, as defaults may have changed."""
-        task, found = self.task_of_seed(self.comparison.seeds[0]), {}
-        for finished in [*self.tuning_results(), *self.results()]:
-            method, made = finished.run.method, without_paths(finished.experiment)
-            experiment = self.comparison.experiment(method, finished.run.seed)
-            train = replace(experiment.train, lr=made.train.lr, steps=made.train.steps)
-            expected = self._fitted(replace(task, experiment=replace(experiment, train=train)), method).experiment
-            if changed := differing_settings(to_json(made), to_json(without_paths(expected))):
-                found[method] = changed
-        return found
+    def changed_runs(self) -> list[tuple[FinishedRun, list[str]]]:
+        """Finished runs with settings that runs made now would not have: defaults may have changed since."""
+        finished = [*self.tuning_results(), *self.results()]
+        return [(result, changed) for result in finished if (changed := self._changed_settings(result))]
+
+    def _changed_settings(self, finished: FinishedRun) -> list[str]:
+        task, method = self.task_of_seed(self.comparison.seeds[0]), finished.run.method
+        made = without_paths(finished.experiment)
+        experiment = self.comparison.experiment(method, finished.run.seed)
+        train = replace(experiment.train, lr=made.train.lr, steps=made.train.steps)
+        expected = self._fitted(replace(task, experiment=replace(experiment, train=train)), method).experiment
+        return differing_settings(to_json(made), to_json(without_paths(expected)))
 
     def _begun(self, run: ComparedRun) -> Experiment | None:
         """The settings of a run that has begun; what is wrong with its files is said when it goes on."""

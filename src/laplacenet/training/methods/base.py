@@ -36,6 +36,10 @@ class MethodConfig:
 
     name: str = ""
 
+    unit_length: ClassVar[bool] = False
+    """Whether the 13-CNN's embedding is ℓ2-normalized under this method, as in LaplaceNet's paper and Iscen et al.'s.
+    With that layer weight decay bounds the probabilities, and a threshold of 0.95 may be out of reach."""
+
     def require(self, is_right: bool, field_name: str, accepted: str) -> None:
         if not is_right:
             raise InputError(f"method.{field_name} = {getattr(self, field_name)}; it must {accepted}")

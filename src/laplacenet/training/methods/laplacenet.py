@@ -49,6 +49,8 @@ class MixUpConfig(MethodConfig):
     n_views: int = 3
     mixup_alpha: float = 0.5
 
+    unit_length: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         self.require(1 <= self.n_views <= 1000, "n_views", "lie between 1 and 1000")
         self.require(0 <= self.mixup_alpha < float("inf"), "mixup_alpha", "not be negative or infinite")

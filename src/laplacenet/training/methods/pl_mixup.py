@@ -43,6 +43,8 @@ class PLMixupConfig(NetworkLabelsConfig):
     entropy: float = 0.4
     strength: str = "weak"
 
+    unit_length: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.balance < float("inf"), "balance", "not be negative or infinite")
