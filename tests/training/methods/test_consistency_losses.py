@@ -1,5 +1,7 @@
 """Losses and gradients of the consistency methods against their formulas, one image at a time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from references_losses import (
@@ -18,6 +20,7 @@ from references_losses import (
 )
 from torch import Tensor
 
+from laplacenet.models import build_model
 from laplacenet.runtime import InputError
 from laplacenet.training import config_class
 from laplacenet.training.methods.base import SEMI_SUPERVISED
@@ -156,6 +159,29 @@ def test_sntgs_loss_is_its_formula(base: str, seed: int) -> None:
             contrast = contrast + (square if labels[one] == labels[two] else max(1 - square.sqrt(), 0 * square) ** 2)
     reference = labeled_mean(logits, batch) + 2.5 * (agreement + 0.4 * contrast / (BATCH // 2))
     assert_same(method, learner, batch, reference)
+
+
+@pytest.mark.parametrize("base", ["pi-model", "temporal-ensembling"])
+def test_sntgs_margin_can_be_reached_on_a_network_with_embeddings_of_length_one(base: str) -> None:
+    """Every pair has two classes. Larger features move them apart beyond the margin and change no output."""
+    given = torch.arange(BATCH) % 2
+    pairs = torch.cat([torch.nonzero(given == c).flatten() for c in (0, 1)])
+    tables = {"targets": given, "ensembled": torch.full((BATCH, C), 1 / C), "has_target": torch.ones(BATCH)}
+    n_views = 2 if base == "pi-model" else 1
+    flat = random_batch(n_views, tables=tables, consistency=2.5, pairs=pairs)
+    images = torch.randn(n_views * BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    losses = {}
+    for scale in (0.01, 1000.0):
+        network = build_model("13-cnn", n_classes=C, in_channels=3).train()
+        *_, last_norm = (part for part in network.modules() if isinstance(part, torch.nn.BatchNorm2d))
+        torch.nn.init.constant_(last_norm.weight, scale)
+        for weight in (0.0, 0.4):
+            method = small_method("sntg", base=base, neighbor_weight=weight)
+            loss = method.loss(method.learner(network), replace(flat, views=images))
+            losses[scale, weight] = float(loss.detach())
+    assert losses[1000.0, 0.4] == losses[1000.0, 0.0]
+    assert losses[0.01, 0.4] == pytest.approx(losses[0.01, 0.0] + 2.5 * 0.4 * 1.0, rel=0.05)
+    assert losses[0.01, 0.0] == pytest.approx(losses[1000.0, 0.0], rel=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(3))
