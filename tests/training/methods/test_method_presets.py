@@ -136,6 +136,13 @@ def test_original_settings_are_those_of_the_authors_scripts(
     assert {name: found[name] for name in settings} == settings
 
 
+@pytest.mark.parametrize("preset", METHOD_PRESETS)
+def test_lp_spends_a_24th_of_its_steps_on_labels_alone(preset: str) -> None:
+    """180 epochs of 40 steps over 4 000 labeled images, then 180 of 920."""
+    method = with_method_preset(with_method(cifar10(), "lp"), preset).method
+    assert method.first_stage == 180 * 40 / (180 * 40 + 180 * 920)  # type: ignore[attr-defined]
+
+
 def test_fast_swas_cycles_begin_after_180_of_1200_epochs_of_920_steps() -> None:
     experiment = with_method_preset(with_method(cifar10(), "fast-swa"), "original")
     labels = torch.cat([torch.zeros(4_000), torch.full((46_000,), -1.0)]).long()

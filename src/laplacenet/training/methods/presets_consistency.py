@@ -88,7 +88,7 @@ PRESETS: dict[str, dict[str, Overrides]] = {
     },
     "lp": {
         # 180 epochs of 40 steps over 4 000 labeled images, then 180 of 920
-        "original": {**ISCEN, **ISCEN_GRAPH, "train.steps": 172_800, "method.first_stage": 7_200 / 172_800},
+        "original": {**ISCEN, **ISCEN_GRAPH, "train.steps": 172_800, "method.first_stage": 1 / 24},
         "equal": EQUAL,
     },
     "mt-lp": {
