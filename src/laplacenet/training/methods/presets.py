@@ -4,7 +4,8 @@
 protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment
 for every method; LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
 Weight decay concerns all parameters, as in UDA's code; those of MixMatch and FixMatch, and USB, leave out normalization
-and biases. SGD's momentum is Nesterov's; PL-Mixup's authors have the plain one, and color jitter, which is left out.
+and biases. SGD's momentum is Nesterov's; the authors of PL-Mixup and ICT have the plain one. PL-Mixup's color jitter is
+left out, and its authors' 13-CNN does not scale its embedding to length 1, as ours does.
 """
 
 from laplacenet.runtime import InputError
@@ -87,7 +88,14 @@ OWN: dict[str, dict[str, Overrides]] = {
     "softmatch": {ORIGINAL: {**FIXMATCH, "method.momentum": 0.999, "method.n_sigma": 2.0}, EQUAL: SAME},
     "adamatch": {ORIGINAL: {**FIXMATCH, "method.threshold": 0.95, "method.momentum": 0.999}, EQUAL: SAME},
     "simmatch": {
-        ORIGINAL: {**FIXMATCH, "method.threshold": 0.95, "method.temperature": 0.1, "method.smoothing": 0.9},
+        ORIGINAL: {
+            **FIXMATCH,
+            "method.threshold": 0.95,
+            "method.temperature": 0.1,
+            "method.smoothing": 0.9,
+            "method.teacher": "student",
+            "method.bank_momentum": 0.7,
+        },
         EQUAL: SAME,
     },
 }
