@@ -58,7 +58,7 @@ def test_temporal_ensemblings_loss_is_its_formula(seed: int) -> None:
 @pytest.mark.parametrize("over", ["labeled", "batch"])
 @pytest.mark.parametrize("name", ["mean-teacher", "fast-swa"])
 def test_mean_teachers_loss_is_its_formula_without_gradient_through_the_teacher(name: str, over: str) -> None:
-    method = small_method(name, labeled_loss_over=over)
+    method = small_method(name, labeled_loss_over=over, n_heads=1)
     learner, batch = small_learner(method), random_batch(2, consistency=2.5)
     pair = getattr(learner, "pair", learner)
     a, b = pair.student(batch.views[:BATCH]), pair.teacher(batch.views[BATCH:]).detach()
@@ -66,14 +66,22 @@ def test_mean_teachers_loss_is_its_formula_without_gradient_through_the_teacher(
     assert_same(method, learner, batch, share * labeled_mean(a, batch) + 2.5 * mean_squares(a, b))
 
 
-def test_with_two_heads_the_second_agrees_with_the_teacher_and_stays_near_the_first() -> None:
-    method = small_method("mean-teacher", n_heads=2, head_distance=0.3)
+@pytest.mark.parametrize(
+    ("name", "settings", "share"),
+    [("mean-teacher", {"n_heads": 2}, 1), ("fast-swa", {}, N_LABELED / BATCH)],  # what the authors of fast-SWA have
+)
+def test_with_two_heads_the_second_agrees_with_the_teacher_and_stays_near_the_first(
+    name: str, settings: dict[str, int], share: float
+) -> None:
+    method = small_method(name, head_distance=0.3, **settings)
     learner, batch = small_learner(method), random_batch(2, consistency=2.5)
-    z = learner.student.embed(batch.views[:BATCH])
-    g, h = learner.student.head(z), learner.second_head(z)
-    target = learner.teacher(batch.views[BATCH:]).detach()
+    pair = getattr(learner, "pair", learner)
+    z = pair.student.embed(batch.views[:BATCH])
+    g, h = pair.student.head(z), pair.second_head(z)
+    target = pair.teacher(batch.views[BATCH:]).detach()
     distance = sum_of(((g[i] - h[i]) ** 2).sum() for i in range(BATCH)) / (C * BATCH)
-    assert_same(method, learner, batch, labeled_mean(g, batch) + 2.5 * mean_squares(h, target) + 0.3 * distance)
+    total = share * labeled_mean(g, batch) + 2.5 * mean_squares(h, target) + 0.3 * distance
+    assert_same(method, learner, batch, total)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -101,25 +109,33 @@ def is_stable(p: Tensor, q: Tensor, threshold: float) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("threshold", "over"), [(0.0, "labeled"), (0.4, "batch"), (0.5, "labeled")])
-def test_dual_students_loss_is_its_formula(seed: int, threshold: float, over: str) -> None:
-    method = small_method("dual-student", threshold=threshold, labeled_loss_over=over)
+@pytest.mark.parametrize(
+    ("threshold", "over", "n_heads"), [(0.0, "labeled", 1), (0.4, "batch", 1), (0.5, "labeled", 2), (0.0, "batch", 2)]
+)
+def test_dual_students_loss_is_its_formula(seed: int, threshold: float, over: str, n_heads: int) -> None:
+    settings = {"labeled_loss_over": over, "n_heads": n_heads, "head_distance": 0.3}
+    method = small_method("dual-student", threshold=threshold, **settings)
     learner, batch = small_learner(method), random_batch(2, seed, consistency=2.5, stabilization=7.0)
     views = [batch.views[:BATCH], batch.views[BATCH:]]
     students = [learner.first, learner.second]
     own = [students[0](views[0]), students[1](views[1])]
+    agreeing = own
+    if n_heads == 2:
+        agreeing = [learner.second_heads[i](students[i].embed(views[i])) for i in (0, 1)]
     again = [students[0](views[1]).detach(), students[1](views[0]).detach()]
     share = 1 if over == "labeled" else N_LABELED / BATCH
     total = share * (labeled_mean(own[0], batch) + labeled_mean(own[1], batch))
-    total = total + 2.5 * (mean_squares(own[0], again[0]) + mean_squares(own[1], again[1]))
+    total = total + 2.5 * (mean_squares(agreeing[0], again[0]) + mean_squares(agreeing[1], again[1]))
+    for g, h in zip(own, agreeing, strict=True):
+        total = total + 0.3 * sum_of(((g[s] - h[s]) ** 2).sum() for s in range(BATCH)) / (C * BATCH)
     n_learned = 0
     for s in UNLABELED:
         stable = [is_stable(soft(own[i][s]).detach(), soft(again[i][s]), threshold) for i in (0, 1)]
-        unrest = [float(((soft(own[i][s]).detach() - soft(again[i][s])) ** 2).sum()) for i in (0, 1)]
+        unrest = [float(((soft(agreeing[i][s]).detach() - soft(again[i][s])) ** 2).sum()) for i in (0, 1)]
         for i, j in ((0, 1), (1, 0)):
             if stable[j] and (not stable[i] or unrest[j] <= unrest[i]):
                 n_learned += 1
-                total = total + 7.0 * ((soft(own[i][s]) - soft(own[j][s]).detach()) ** 2).sum() / (C * BATCH)
+                total = total + 7.0 * ((soft(agreeing[i][s]) - soft(own[j][s]).detach()) ** 2).sum() / (C * BATCH)
     assert n_learned or threshold > 0
     assert_same(method, learner, batch, total)
 
@@ -128,6 +144,7 @@ def test_the_second_student_has_weights_of_its_own() -> None:
     learner = small_learner(small_method("dual-student"))
     pairs = zip(learner.first.parameters(), learner.second.parameters(), strict=True)
     assert not any(torch.equal(one, other) for one, other in pairs)
+    assert not torch.equal(learner.second_heads[0].weight, learner.second_heads[1].weight)
 
 
 @pytest.mark.parametrize("base", ["pi-model", "temporal-ensembling"])
@@ -271,6 +288,8 @@ def test_noise_is_added_to_every_view_and_differs_by_step() -> None:
         ("dual-student", "threshold", 1.5),
         ("dual-student", "stabilization", -1.0),
         ("dual-student", "labeled_loss_over", "all"),
+        ("dual-student", "n_heads", 3),
+        ("dual-student", "head_distance", -0.01),
         ("laplacenet", "label_temperature", -0.1),
         ("laplacenet", "label_temperature", float("nan")),
         ("tssdl", "n_neighbors", 0),
