@@ -76,7 +76,8 @@ class SNTG(ConsistencyTraining):
     Kept between steps: the average of the weights; with temporal ensembling as the base also what that keeps.
 
     Our reading: pairs are drawn at random, since our batches begin with the labeled images; the authors pair the two
-    halves of a shuffled batch.
+    halves of a shuffled batch. With the Π-model as the base each view is mirrored or not by a draw of its own; the
+    authors mirror both views of an image or neither.
 
     Published numbers: LaplaceNet's table mixes the paper's variants. On CIFAR-10 its numbers for 1 000 and 2 000 labels
     are those with temporal ensembling and that for 4 000 is with VAT, which is not a base here; on CIFAR-100 it is the
