@@ -40,10 +40,16 @@ def steps_of(method: str) -> MethodSteps:
         ("pi-model", "12 + 12 trained"),
         ("vat", "4 + 8 trained, 8 to the input, 8 + 8 forward only"),
         ("dual-student", "12 + 12 trained, 12 + 12 forward only"),
+        ("sntg", "12 + 12 trained"),
+        ("simmatch", "20 trained"),
     ],
 )
 def test_the_passes_of_a_step_are_recorded_as_it_makes_them(method: str, passes: str) -> None:
     assert describe(steps_of(method).passes) == passes
+
+
+def test_passes_are_recorded_where_features_are_used_before_they_are_scaled() -> None:
+    assert describe(MethodSteps(MethodCase("sntg", "13-cnn", 12, 4), 60, CPU).passes) == "12 + 12 trained"
 
 
 def test_the_bare_passes_train_every_network_that_the_method_trains() -> None:

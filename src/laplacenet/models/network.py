@@ -33,7 +33,7 @@ class Network(nn.Module):
     def embed_before_scaling(self, x: Float[Tensor, "n ..."]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """The features before the ℓ2 normalization that some networks end in, and z(x); elsewhere z(x) twice."""
         if not (isinstance(self.body, nn.Sequential) and isinstance(self.body[-1], UnitLength)):
-            z = self.embed(x)
+            z = shared_pass(self.body, x)
             return z, z
         features = shared_pass(self.body[:-1], x)
         return features, self.body[-1](features)

@@ -6,6 +6,7 @@ Which passes a method makes is not listed anywhere: they are recorded while one 
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,14 +67,18 @@ class Pass:
     is_mixed: bool
 
 
+PASSES = ("embed", "embed_before_scaling")
+"""The ways through a network; neither goes through the other."""
+
+
 @contextlib.contextmanager
 def recorded_passes(learner: nn.Module) -> Iterator[list[Pass]]:
     """What goes through the networks of a learner meanwhile."""
     networks = [module for module in learner.modules() if isinstance(module, Network)]
     passes: list[Pass] = []
 
-    def watched(number: int, embed: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        def record(x: Tensor) -> Tensor:
+    def watched(number: int, embed: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+        def record(x: Tensor) -> Any:
             grads = torch.is_grad_enabled()
             mixed = torch.is_autocast_enabled(x.device.type)
             passes.append(Pass(number, len(x), x.dtype, grads and not x.requires_grad, x.requires_grad, mixed))
@@ -82,12 +87,14 @@ def recorded_passes(learner: nn.Module) -> Iterator[list[Pass]]:
         return record
 
     for number, network in enumerate(networks):
-        network.embed = watched(number, network.embed)  # type: ignore[method-assign,assignment]
+        for name in PASSES:
+            setattr(network, name, watched(number, getattr(network, name)))
     try:
         yield passes
     finally:
         for network in networks:
-            del network.embed
+            for name in PASSES:
+                delattr(network, name)
 
 
 class MethodSteps:

@@ -1,11 +1,12 @@
 """Settings of every method: its authors' own, and those of a comparison on equal terms.
 
-`original` is each paper's setting for CIFAR-10; what differs on CIFAR-100 stands below. `equal` is the
-protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment
-for every method; LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
+`original` is each paper's setting for CIFAR-10 with 4 000 labels; what differs on CIFAR-100 stands below, and
+`experiments.paper.rivals` has what follows from another number of labels. `equal` is the protocol of LaplaceNet's Table
+IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment for every method; LaplaceNet's
+own training and its two baselines already follow it, so nothing changes for them.
 Weight decay concerns all parameters, as in UDA's code; those of MixMatch and FixMatch, and USB, leave out normalization
 and biases. SGD's momentum is Nesterov's; the authors of PL-Mixup and ICT have the plain one. PL-Mixup's color jitter is
-left out, and its authors' 13-CNN does not scale its embedding to length 1, as ours does.
+left out. Our 13-CNN scales its embedding to length 1, PL-Mixup's does not.
 """
 
 from laplacenet.runtime import InputError
