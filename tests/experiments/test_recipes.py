@@ -78,6 +78,45 @@ def test_a_rivals_own_settings_follow_the_data() -> None:
     assert [found["Π-Model", f"cifar10/{n}"].train.labeled_batch_size for n in (500, 1000, 4000)] == [1, 2, 8]
 
 
+@pytest.mark.parametrize(
+    ("row", "column", "steps"),
+    [  # epochs × ⌊unlabeled images / unlabeled images of a batch⌋
+        ("MT-LP", "cifar10/500", 360 * (49_500 // 50)),
+        ("MT-LP", "cifar100/10000", 360 * (40_000 // 97)),
+        ("MT-fast-SWA", "cifar10/1000", 1_200 * (49_000 // 50)),
+        ("MT-fast-SWA", "cifar100/10000", 240 * (40_000 // 97)),
+        ("MT-ICT", "cifar10/2000", 400 * (48_000 // 100)),
+        ("Dual Student", "cifar100/10000", 300 * (40_000 // 97)),
+        ("Pseudo-Label Mixup", "cifar10/500", 400 * (49_500 // 84)),
+        ("MT-LP", "cifar10/4000", 331_200),
+        ("Π-Model", "cifar10/1000", 150_000),  # its epochs are over all images
+    ],
+)
+def test_a_rivals_epochs_are_as_long_as_its_labels_leave_images(row: str, column: str, steps: int) -> None:
+    (found,) = (c for c in find_recipe("table-3").others if (c.row, c.column, c.preset) == (row, column, "original"))
+    assert found.experiment.train.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second"),
+    [
+        ("cifar10/500", 180 * 5, 180 * (49_500 // 50)),
+        ("cifar10/4000", 180 * 40, 180 * (46_000 // 50)),
+        ("cifar100/4000", 180 * 31, 180 * (46_000 // 97)),
+        ("cifar100/10000", 180 * 78, 180 * (40_000 // 97)),
+    ],
+)
+def test_lp_has_180_epochs_over_labeled_images_and_180_over_the_others(column: str, first: int, second: int) -> None:
+    cells = [cell for cell in find_recipe("table-3").others if (cell.row, cell.column) == ("LP", column)]
+    original, equal = (next(c.experiment for c in cells if c.preset == name) for name in ("original", "equal"))
+    assert original.train.steps == first + second
+    assert round(original.method.first_stage * (first + second)) == first  # type: ignore[attr-defined]
+    labels, train = int(column.partition("/")[2]), equal.train
+    passes = [labels // train.batch_size, (50_000 - labels) // train.unlabeled_batch_size]
+    assert equal.method.first_stage == pytest.approx(passes[0] / sum(passes))  # type: ignore[attr-defined]
+    assert train.steps == 250_000
+
+
 def test_runs_with_few_labels_are_short() -> None:
     cells = find_recipe("few-labels").others
     assert {cell.experiment.method.name for cell in cells} == {"laplacenet", "fixmatch", "flexmatch", "freematch"}

@@ -1,5 +1,7 @@
 """Losses and gradients of the consistency methods against their formulas, one image at a time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from references_losses import (
@@ -18,6 +20,7 @@ from references_losses import (
 )
 from torch import Tensor
 
+from laplacenet.models import ModelConfig, build_network
 from laplacenet.runtime import InputError
 from laplacenet.training import config_class
 from laplacenet.training.methods.base import SEMI_SUPERVISED
@@ -55,7 +58,7 @@ def test_temporal_ensemblings_loss_is_its_formula(seed: int) -> None:
 @pytest.mark.parametrize("over", ["labeled", "batch"])
 @pytest.mark.parametrize("name", ["mean-teacher", "fast-swa"])
 def test_mean_teachers_loss_is_its_formula_without_gradient_through_the_teacher(name: str, over: str) -> None:
-    method = small_method(name, labeled_loss_over=over)
+    method = small_method(name, labeled_loss_over=over, n_heads=1)
     learner, batch = small_learner(method), random_batch(2, consistency=2.5)
     pair = getattr(learner, "pair", learner)
     a, b = pair.student(batch.views[:BATCH]), pair.teacher(batch.views[BATCH:]).detach()
@@ -63,14 +66,22 @@ def test_mean_teachers_loss_is_its_formula_without_gradient_through_the_teacher(
     assert_same(method, learner, batch, share * labeled_mean(a, batch) + 2.5 * mean_squares(a, b))
 
 
-def test_with_two_heads_the_second_agrees_with_the_teacher_and_stays_near_the_first() -> None:
-    method = small_method("mean-teacher", n_heads=2, head_distance=0.3)
+@pytest.mark.parametrize(
+    ("name", "settings", "share"),
+    [("mean-teacher", {"n_heads": 2}, 1), ("fast-swa", {}, N_LABELED / BATCH)],  # what the authors of fast-SWA have
+)
+def test_with_two_heads_the_second_agrees_with_the_teacher_and_stays_near_the_first(
+    name: str, settings: dict[str, int], share: float
+) -> None:
+    method = small_method(name, head_distance=0.3, **settings)
     learner, batch = small_learner(method), random_batch(2, consistency=2.5)
-    z = learner.student.embed(batch.views[:BATCH])
-    g, h = learner.student.head(z), learner.second_head(z)
-    target = learner.teacher(batch.views[BATCH:]).detach()
+    pair = getattr(learner, "pair", learner)
+    z = pair.student.embed(batch.views[:BATCH])
+    g, h = pair.student.head(z), pair.second_head(z)
+    target = pair.teacher(batch.views[BATCH:]).detach()
     distance = sum_of(((g[i] - h[i]) ** 2).sum() for i in range(BATCH)) / (C * BATCH)
-    assert_same(method, learner, batch, labeled_mean(g, batch) + 2.5 * mean_squares(h, target) + 0.3 * distance)
+    total = share * labeled_mean(g, batch) + 2.5 * mean_squares(h, target) + 0.3 * distance
+    assert_same(method, learner, batch, total)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -98,25 +109,33 @@ def is_stable(p: Tensor, q: Tensor, threshold: float) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("threshold", "over"), [(0.0, "labeled"), (0.4, "batch"), (0.5, "labeled")])
-def test_dual_students_loss_is_its_formula(seed: int, threshold: float, over: str) -> None:
-    method = small_method("dual-student", threshold=threshold, labeled_loss_over=over)
+@pytest.mark.parametrize(
+    ("threshold", "over", "n_heads"), [(0.0, "labeled", 1), (0.4, "batch", 1), (0.5, "labeled", 2), (0.0, "batch", 2)]
+)
+def test_dual_students_loss_is_its_formula(seed: int, threshold: float, over: str, n_heads: int) -> None:
+    settings = {"labeled_loss_over": over, "n_heads": n_heads, "head_distance": 0.3}
+    method = small_method("dual-student", threshold=threshold, **settings)
     learner, batch = small_learner(method), random_batch(2, seed, consistency=2.5, stabilization=7.0)
     views = [batch.views[:BATCH], batch.views[BATCH:]]
     students = [learner.first, learner.second]
     own = [students[0](views[0]), students[1](views[1])]
+    agreeing = own
+    if n_heads == 2:
+        agreeing = [learner.second_heads[i](students[i].embed(views[i])) for i in (0, 1)]
     again = [students[0](views[1]).detach(), students[1](views[0]).detach()]
     share = 1 if over == "labeled" else N_LABELED / BATCH
     total = share * (labeled_mean(own[0], batch) + labeled_mean(own[1], batch))
-    total = total + 2.5 * (mean_squares(own[0], again[0]) + mean_squares(own[1], again[1]))
+    total = total + 2.5 * (mean_squares(agreeing[0], again[0]) + mean_squares(agreeing[1], again[1]))
+    for g, h in zip(own, agreeing, strict=True):
+        total = total + 0.3 * sum_of(((g[s] - h[s]) ** 2).sum() for s in range(BATCH)) / (C * BATCH)
     n_learned = 0
     for s in UNLABELED:
         stable = [is_stable(soft(own[i][s]).detach(), soft(again[i][s]), threshold) for i in (0, 1)]
-        unrest = [float(((soft(own[i][s]).detach() - soft(again[i][s])) ** 2).sum()) for i in (0, 1)]
+        unrest = [float(((soft(agreeing[i][s]).detach() - soft(again[i][s])) ** 2).sum()) for i in (0, 1)]
         for i, j in ((0, 1), (1, 0)):
             if stable[j] and (not stable[i] or unrest[j] <= unrest[i]):
                 n_learned += 1
-                total = total + 7.0 * ((soft(own[i][s]) - soft(own[j][s]).detach()) ** 2).sum() / (C * BATCH)
+                total = total + 7.0 * ((soft(agreeing[i][s]) - soft(own[j][s]).detach()) ** 2).sum() / (C * BATCH)
     assert n_learned or threshold > 0
     assert_same(method, learner, batch, total)
 
@@ -125,6 +144,7 @@ def test_the_second_student_has_weights_of_its_own() -> None:
     learner = small_learner(small_method("dual-student"))
     pairs = zip(learner.first.parameters(), learner.second.parameters(), strict=True)
     assert not any(torch.equal(one, other) for one, other in pairs)
+    assert not torch.equal(learner.second_heads[0].weight, learner.second_heads[1].weight)
 
 
 @pytest.mark.parametrize("base", ["pi-model", "temporal-ensembling"])
@@ -156,6 +176,29 @@ def test_sntgs_loss_is_its_formula(base: str, seed: int) -> None:
             contrast = contrast + (square if labels[one] == labels[two] else max(1 - square.sqrt(), 0 * square) ** 2)
     reference = labeled_mean(logits, batch) + 2.5 * (agreement + 0.4 * contrast / (BATCH // 2))
     assert_same(method, learner, batch, reference)
+
+
+@pytest.mark.parametrize("base", ["pi-model", "temporal-ensembling"])
+def test_sntgs_margin_can_be_reached_on_its_13_cnn(base: str) -> None:
+    """Every pair has two classes. Larger features move them apart beyond the margin; of length 1 they could not be."""
+    given = torch.arange(BATCH) % 2
+    pairs = torch.cat([torch.nonzero(given == c).flatten() for c in (0, 1)])
+    tables = {"targets": given, "ensembled": torch.full((BATCH, C), 1 / C), "has_target": torch.ones(BATCH)}
+    n_views = 2 if base == "pi-model" else 1
+    flat = random_batch(n_views, tables=tables, consistency=2.5, pairs=pairs)
+    images = torch.randn(n_views * BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    losses = {}
+    for scale in (0.01, 1000.0):
+        model = ModelConfig("13-cnn", unit_length=config_class("sntg").unit_length)
+        network = build_network(model, n_classes=C).train()
+        *_, last_norm = (part for part in network.modules() if isinstance(part, torch.nn.BatchNorm2d))
+        torch.nn.init.constant_(last_norm.weight, scale)
+        for weight in (0.0, 0.4):
+            method = small_method("sntg", base=base, neighbor_weight=weight)
+            loss = method.loss(method.learner(network), replace(flat, views=images))
+            losses[scale, weight] = float(loss.detach())
+    assert losses[1000.0, 0.4] == losses[1000.0, 0.0]
+    assert losses[0.01, 0.4] == pytest.approx(losses[0.01, 0.0] + 2.5 * 0.4 * 1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -245,6 +288,8 @@ def test_noise_is_added_to_every_view_and_differs_by_step() -> None:
         ("dual-student", "threshold", 1.5),
         ("dual-student", "stabilization", -1.0),
         ("dual-student", "labeled_loss_over", "all"),
+        ("dual-student", "n_heads", 3),
+        ("dual-student", "head_distance", -0.01),
         ("laplacenet", "label_temperature", -0.1),
         ("laplacenet", "label_temperature", float("nan")),
         ("tssdl", "n_neighbors", 0),

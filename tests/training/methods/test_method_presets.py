@@ -15,7 +15,7 @@ from laplacenet.experiments.paper.recipes import find_recipe
 from laplacenet.experiments.paper.reproduce import Places, plan_run
 from laplacenet.experiments.presets import cifar10, cifar100, with_method_preset
 from laplacenet.runtime import InputError
-from laplacenet.training import METHODS, Problem, VectorViews
+from laplacenet.training import METHODS, Problem, VectorViews, config_class
 from laplacenet.training.methods.fast_swa import FastSWA
 from laplacenet.training.methods.presets import METHOD_PRESETS, PRESETS, method_preset, on_cifar100
 
@@ -134,6 +134,25 @@ def test_original_settings_are_those_of_the_authors_scripts(
 ) -> None:
     found = method_preset(method, "original", data=data)
     assert {name: found[name] for name in settings} == settings
+
+
+@pytest.mark.parametrize("preset", METHOD_PRESETS)
+def test_lp_spends_a_24th_of_its_steps_on_labels_alone(preset: str) -> None:
+    """180 epochs of 40 steps over 4 000 labeled images, then 180 of 920."""
+    method = with_method_preset(with_method(cifar10(), "lp"), preset).method
+    assert method.first_stage == 180 * 40 / (180 * 40 + 180 * 920)  # type: ignore[attr-defined]
+
+
+def test_defaults_are_the_authors_where_these_are_known() -> None:
+    """Scripts of fastswa-semi-sup (240 epochs) and DualStudent; TSSDL's third term is the Π-model's."""
+    swa, dual = config_class("fast-swa")(), config_class("dual-student")()
+    found = (swa.ramp_up, swa.ema_decay, swa.n_heads, swa.labeled_loss_over)  # type: ignore[attr-defined]
+    assert found == (5 / 240, 0.97, 2, "batch")
+    assert (dual.n_heads, dual.head_distance, dual.labeled_loss_over) == (2, 0.01, "batch")  # type: ignore[attr-defined]
+    assert config_class("tssdl")().consistency == config_class("pi-model")().consistency  # type: ignore[attr-defined]
+    for preset in METHOD_PRESETS:
+        similar = with_method_preset(with_method(cifar10(), "simmatch"), preset).method
+        assert (similar.teacher, similar.bank_momentum) == ("student", 0.7)  # type: ignore[attr-defined]
 
 
 def test_fast_swas_cycles_begin_after_180_of_1200_epochs_of_920_steps() -> None:

@@ -23,6 +23,8 @@ from laplacenet.training import Execution, Run, load_checkpoint, save_checkpoint
         ("fast-swa", {"n_cycles": 3, "cycle": 0.2, "average_every": 1}),
         ("vat", {"entropy_weight": 1.0, "n_power_iterations": 2}),
         ("mt-lp", {"first_stage": 0.3, "n_heads": 1}),
+        ("dual-student", {"n_heads": 1}),
+        ("simmatch", {"teacher": "average", "bank_momentum": 0.4}),
     ],
 )
 def test_a_run_in_three_pieces_is_the_run_in_one(name: str, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """FlexMatch, SoftMatch, AdaMatch, SimMatch and PL-Mixup against their formulas, over several steps."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.nn import functional
 
 from laplacenet.models import build_model
 from laplacenet.runtime import InputError
+from laplacenet.runtime.decoding import decode
 from laplacenet.training import Batch, config_class
 from laplacenet.training.methods.base import TARGETS
 
@@ -120,13 +122,17 @@ def test_pl_mixup_keeps_given_labels_and_softens_the_others() -> None:
 
 
 @pytest.mark.parametrize("bank_counts", [0.0, 1.0])
-def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors(bank_counts: float) -> None:
-    method: Any = make_method("simmatch", threshold=0.4, instance_weight=0.7, momentum=0.6, n_projected=5)
-    learner: Any = method.learner(build_model("small-cnn", n_classes=3, in_channels=1))
+@pytest.mark.parametrize(("teacher", "bank_momentum"), [("student", 0.7), ("student", 0.0), ("average", 0.0)])
+def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors(
+    teacher: str, bank_momentum: float, bank_counts: float
+) -> None:
+    settings = {"threshold": 0.4, "instance_weight": 0.7, "momentum": 0.6, "n_projected": 5}
+    method: Any = make_method("simmatch", **settings, teacher=teacher, bank_momentum=bank_momentum)
+    learner = taught_learner(method)
     labeled = torch.from_numpy(method.problem.labeled)
     generator = torch.Generator().manual_seed(7)
     d = learner.student.embedding_size
-    z, mean_z = torch.randn(20, d, generator=generator), torch.randn(12, d, generator=generator)
+    z, weak_z = torch.randn(20, d, generator=generator), torch.randn(12, d, generator=generator)
     rows = torch.cat([labeled[[0, 3, 5, 5]], torch.from_numpy(method.problem.unlabeled[:8])])
     targets = method.problem.labels[rows]
     draws = {"bank_counts": torch.tensor(bank_counts)}
@@ -134,25 +140,38 @@ def test_simmatchs_loss_is_its_formula_and_its_bank_takes_the_new_vectors(bank_c
     before = learner.bank.clone()
     with torch.no_grad():
         share = 0.1 * bank_counts
-        expected = simmatch_loss(learner, z, mean_z, targets, method.problem.labels[labeled], bank_share=share)
-        found = float(method.loss_of_embeddings(learner, batch, z, mean_z))
+        expected = simmatch_loss(method, learner, z, weak_z, targets, bank_share=share)
+        found = float(method.loss_of_embeddings(learner, batch, z, weak_z))
         assert found == pytest.approx(expected, rel=1e-4)
-        fresh = learner.mean_projection(mean_z[:4])
-    assert torch.allclose(learner.bank[[0, 3]], fresh[:2], atol=1e-6)
-    assert torch.allclose(learner.bank[5], functional.normalize(fresh[2] + fresh[3], dim=0), atol=1e-6)
+        projection = learner.projection if teacher == "student" else learner.mean_projection
+        fresh = projection(weak_z[:4])
+    for place, new in ((0, fresh[0]), (3, fresh[1]), (5, functional.normalize(fresh[2] + fresh[3], dim=0))):
+        kept = bank_momentum * bank_counts  # until the bank counts, nothing of its random beginning stays
+        vector = kept * before[place] + (1 - kept) * new
+        assert torch.allclose(learner.bank[place], vector / vector.norm(), atol=1e-6)
     assert torch.equal(learner.bank[[1, 2, 4, 6, 7, 8]], before[[1, 2, 4, 6, 7, 8]])
 
 
-def simmatch_loss(
-    learner: Any, z: Tensor, mean_z: Tensor, targets: Tensor, bank_labels: Tensor, *, bank_share: float
-) -> float:
+def taught_learner(method: Any) -> Any:
+    """SimMatch's, with averages that differ from what they are averages of."""
+    learner = method.learner(build_model("small-cnn", n_classes=3, in_channels=1))
+    learner.teacher.load_state_dict(build_model("small-cnn", n_classes=3, in_channels=1, seed=7).state_dict())
+    torch.nn.init.normal_(learner.mean_projection[0].bias, generator=torch.Generator().manual_seed(3))
+    return learner
+
+
+def simmatch_loss(method: Any, learner: Any, z: Tensor, weak_z: Tensor, targets: Tensor, *, bank_share: float) -> float:
     """Without a share of the bank in the targets there is no instance loss either."""
+    is_student = method.config.teacher == "student"
+    head = (learner.student if is_student else learner.teacher).head
+    projection = learner.projection if is_student else learner.mean_projection
+    bank_labels = method.problem.labels[method.problem.labeled]
     logits = learner.student.head(z)
-    guesses = learner.teacher.head(mean_z[4:]).softmax(dim=1).numpy()
+    guesses = head(weak_z[4:]).softmax(dim=1).numpy()
     guesses = aligned(guesses, np.full(3, 1 / 3), guesses.mean(axis=0))
     unlabeled, instances = [], []
     for i in range(8):
-        similar = (learner.bank @ learner.mean_projection(mean_z[4 + i][None])[0] / 0.1).softmax(dim=0).numpy()
+        similar = (learner.bank @ projection(weak_z[4 + i][None])[0] / 0.1).softmax(dim=0).numpy()
         corrected = np.array([similar[j] * guesses[i][bank_labels[j]] for j in range(9)])
         corrected /= corrected.sum()
         by_class = np.array([similar[bank_labels.numpy() == c].sum() for c in range(3)])
@@ -164,6 +183,31 @@ def simmatch_loss(
     assert sum(loss > 0 for loss in unlabeled) > 0
     instance_loss = 0.7 * np.mean(instances) if bank_share else 0.0
     return float(functional.cross_entropy(logits[:4], targets[:4]) + np.mean(unlabeled) + instance_loss)
+
+
+@pytest.mark.parametrize("teacher", ["student", "average"])
+def test_simmatchs_targets_come_from_weak_views_without_gradient(teacher: str) -> None:
+    method: Any = make_method("simmatch", teacher=teacher, n_projected=5)
+    learner = taught_learner(method).train()
+    rows = torch.cat([torch.from_numpy(method.problem.labeled[:4]), torch.from_numpy(method.problem.unlabeled[:8])])
+    views = torch.randn(20, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    draws = {"bank_counts": torch.tensor(1.0)}
+    batch = Batch(views, rows, 4, {TARGETS: method.problem.labels[rows]}, draws)
+    twin = copy.deepcopy(learner)
+    loss = method.loss(learner, batch)
+    z = twin.student.embed(views)
+    weak_z = z[:12].detach() if teacher == "student" else twin.teacher.embed(views[:12]).detach()
+    torch.testing.assert_close(loss, method.loss_of_embeddings(twin, batch, z, weak_z))
+    assert not learner.bank.requires_grad
+    expected = 0 if teacher == "student" else 1
+    assert int(twin.teacher.body[1].num_batches_tracked) == expected
+    assert int(learner.teacher.body[1].num_batches_tracked) == 0
+
+
+def test_an_older_simmatch_run_has_the_average_as_its_teacher() -> None:
+    older = {"name": "simmatch", "threshold": 0.9}
+    found = decode(config_class("simmatch"), older, source="here")
+    assert found == config_class("simmatch")(threshold=0.9, teacher="average", bank_momentum=0.0)
 
 
 def test_simmatchs_bank_counts_once_it_holds_every_labeled_image_and_never_in_the_first_epoch() -> None:
@@ -213,6 +257,8 @@ def test_the_projection_is_averaged_like_the_network() -> None:
         ("simmatch", "smoothing", 1.5),
         ("simmatch", "instance_weight", -1.0),
         ("simmatch", "n_projected", 0),
+        ("simmatch", "teacher", "none"),
+        ("simmatch", "bank_momentum", 1.0),
         ("pl-mixup", "balance", -0.1),
         ("pl-mixup", "entropy", float("inf")),
         ("pl-mixup", "class_weighting", True),

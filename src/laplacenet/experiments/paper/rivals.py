@@ -5,6 +5,7 @@ from dataclasses import replace
 from laplacenet.experiments.experiment import Experiment, with_method
 from laplacenet.experiments.paper.variants import laplacenet
 from laplacenet.experiments.presets import with_method_preset
+from laplacenet.training import TrainConfig
 from laplacenet.training.methods.presets import METHOD_PRESETS, ORIGINAL, PRESETS
 
 RIVALS = {
@@ -32,7 +33,12 @@ RIVALS = {
 """Rows of the tables by the names that the methods have here."""
 DRAWN_FROM_ALL = ("pi-model", "sntg", "mean-teacher")
 """Their batches of 100 are drawn from all 50 000 images, so that the number of labeled ones follows from the labels."""
-N_CIFAR = 50_000
+IN_EPOCHS = ("mt-lp", "fast-swa", "ict", "dual-student", "pl-mixup")
+"""Their authors train for so many passes over the unlabeled images, whose number follows from the labels."""
+LP_EPOCHS = 180
+"""Of each of LP's stages: first over the labeled images, then over the others."""
+N_IMAGES, N_LABELED = 50_000, 4_000
+"""Of CIFAR and Mini-ImageNet, and the labels for which presets give their steps."""
 
 
 def presets_of(method: str) -> tuple[str, ...]:
@@ -44,11 +50,29 @@ def rival(method: str, preset: str, dataset: str, n_labeled: int, model: str) ->
     """A method on the data and with the network of a table."""
     base = with_method(laplacenet(dataset, n_labeled, model), method)
     laid = with_method_preset(base, preset)
-    train = laid.train
-    if preset == ORIGINAL and method in DRAWN_FROM_ALL:
-        train = replace(train, labeled_batch_size=max(1, round(train.batch_size * n_labeled / N_CIFAR)))
     name = f"{dataset}-{n_labeled}/{model}/{method}-{preset}"
-    return replace(laid, name=name, model=base.model, train=train)
+    return with_labels(replace(laid, name=name, model=base.model), preset, n_labeled)
+
+
+def with_labels(experiment: Experiment, preset: str, n_labeled: int) -> Experiment:
+    """What follows from the number of labels: LP's first stage; as in the papers also labeled batches and steps."""
+    method, train = experiment.method.name, experiment.train
+    if method == "lp":
+        labeled, unlabeled = n_labeled // train.batch_size, unlabeled_steps(train, n_labeled)
+        share = replace(experiment.method, first_stage=labeled / (labeled + unlabeled))  # type: ignore[call-arg]
+        steps = LP_EPOCHS * (labeled + unlabeled) if preset == ORIGINAL else train.steps
+        return replace(experiment, method=share, train=replace(train, steps=steps))
+    if preset == ORIGINAL and method in IN_EPOCHS:
+        n_epochs = train.steps // unlabeled_steps(train, N_LABELED)
+        train = replace(train, steps=n_epochs * unlabeled_steps(train, n_labeled))
+    if preset == ORIGINAL and method in DRAWN_FROM_ALL:
+        train = replace(train, labeled_batch_size=max(1, round(train.batch_size * n_labeled / N_IMAGES)))
+    return replace(experiment, train=train)
+
+
+def unlabeled_steps(train: TrainConfig, n_labeled: int) -> int:
+    """Of an epoch over the unlabeled images."""
+    return (N_IMAGES - n_labeled) // train.unlabeled_batch_size
 
 
 def with_few_labels(method: str, dataset: str, n_labeled: int, *, steps: int) -> Experiment:

@@ -56,7 +56,8 @@ class AdaMatch(WeakStrong):
 
     Our reading: where USB differs from the paper, we follow USB. Both expectations are moving averages, that of p(x)
     from the uniform distribution on and that of p(u) from the first batch on; targets are hard, labeled images are seen
-    in weak views only, and logits are not interpolated at random.
+    in weak views only, and logits are not interpolated at random. λ_u is constant; in the paper it is multiplied by
+    ½ − cos(min(π, 2πt/T))/2 at step t of T.
     """
 
     config: AdaMatchConfig

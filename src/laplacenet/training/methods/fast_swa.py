@@ -30,10 +30,15 @@ class FastSWAConfig(MeanTeacherConfig):
     """The cosine is followed by `n_cycles` cycles, each of `cycle` of all steps, that repeat its last piece.
 
     Averaging begins one cycle before the first of them and includes the student of every `average_every`-th epoch. The
-    defaults are the paper's shorter run: 180 epochs and two cycles of 30, averaged every three epochs from epoch 150.
+    defaults are the authors' shorter run: 180 epochs and two cycles of 30, averaged every three epochs from epoch 150,
+    with the SGD version of Mean Teacher, whose weight rises over 5 epochs.
     """
 
     name: str = "fast-swa"
+    ramp_up: float = 5 / 240
+    ema_decay: float = 0.97
+    n_heads: int = 2
+    labeled_loss_over: str = "batch"
     n_cycles: int = 2
     cycle: float = 30 / 240
     average_every: int = 3

@@ -62,6 +62,8 @@ class FlexMatch(WeakStrong):
 
     Kept between steps: the latest confident guess for each unlabeled image, and the average of the weights, which is
     the network that is tested.
+
+    Our reading: labeled images are neither drawn as unlabeled ones nor counted; in TorchSSL they are both.
     """
 
     config: FlexMatchConfig

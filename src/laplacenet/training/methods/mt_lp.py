@@ -51,6 +51,8 @@ class MTLP(PropagatedLabels, MeanTeacher):
 
     Kept between steps: the teacher and the number of its updates; in the second stage also the label and the weight of
     each image, computed anew before each epoch.
+
+    Our reading: that of LP; and the teacher of the authors' second stage begins with random weights, not as a copy.
     """
 
     config: MTLPConfig

@@ -44,7 +44,8 @@ class PiModel(ConsistencyTraining):
 
     Kept between steps: nothing but the network.
 
-    Our reading: every batch has the same number of labeled images, while the authors draw batches from all images.
+    Our reading: every batch has the same number of labeled images, while the authors draw batches from all images. Each
+    view is mirrored or not by a draw of its own; the authors mirror both views of an image or neither.
     """
 
     config: PiModelConfig

@@ -1,11 +1,13 @@
 """Settings of every method: its authors' own, and those of a comparison on equal terms.
 
-`original` is each paper's setting for CIFAR-10; what differs on CIFAR-100 stands below. `equal` is the
-protocol of LaplaceNet's Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment
-for every method but MixMatch, which the table leaves out of that as well: its guesses are means over views, and strong
-ones make them poor. LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
+`original` is each paper's setting for CIFAR-10 with 4 000 labels; what differs on CIFAR-100 stands below, and
+`experiments.paper.rivals` has what follows from another number of labels. `equal` is the protocol of LaplaceNet's Table
+IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment for every method but MixMatch,
+which the table leaves out of that as well: its guesses are means over views, and strong ones make them poor.
+LaplaceNet's own training and its two baselines already follow it, so nothing changes for them.
 Weight decay concerns all parameters, as in UDA's code; those of MixMatch and FixMatch, and USB, leave out normalization
-and biases. SGD's momentum is Nesterov's; PL-Mixup's authors have the plain one, and color jitter, which is left out.
+and biases. SGD's momentum is Nesterov's; the authors of PL-Mixup and ICT have the plain one. PL-Mixup's color jitter is
+left out. The 13-CNN scales its embedding to length 1 only under methods whose authors' networks do (`unit_length`).
 """
 
 from laplacenet.runtime import InputError
@@ -88,7 +90,14 @@ OWN: dict[str, dict[str, Overrides]] = {
     "softmatch": {ORIGINAL: {**FIXMATCH, "method.momentum": 0.999, "method.n_sigma": 2.0}, EQUAL: SAME},
     "adamatch": {ORIGINAL: {**FIXMATCH, "method.threshold": 0.95, "method.momentum": 0.999}, EQUAL: SAME},
     "simmatch": {
-        ORIGINAL: {**FIXMATCH, "method.threshold": 0.95, "method.temperature": 0.1, "method.smoothing": 0.9},
+        ORIGINAL: {
+            **FIXMATCH,
+            "method.threshold": 0.95,
+            "method.temperature": 0.1,
+            "method.smoothing": 0.9,
+            "method.teacher": "student",
+            "method.bank_momentum": 0.7,
+        },
         EQUAL: SAME,
     },
 }

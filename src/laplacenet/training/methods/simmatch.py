@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from laplacenet.models import Network, still_statistics
 from laplacenet.runtime import stream_seed
+from laplacenet.runtime.decoding import later_setting
 from laplacenet.runtime.device import at_least_float32
 from laplacenet.training.averages import Statistics, StudentAndTeacher
 from laplacenet.training.method import Batch, EpochPlan
@@ -26,6 +27,7 @@ from laplacenet.training.methods.fixmatch import FixMatchConfig
 from laplacenet.training.methods.weak_strong import WeakStrong, soft_cross_entropy
 
 BANK_COUNTS = "bank_counts"
+TEACHERS = STUDENT, AVERAGE = ("student", "average")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class SimMatchConfig(FixMatchConfig):
     """`temperature` is that of similarities; a guess has the share `smoothing` in its target, similar images the rest.
 
     `instance_weight` is the paper's λ_in, `n_projected` the size of the compared vectors, and `momentum` that of the
-    average of the outputs, by which guesses are aligned.
+    average of the outputs, by which guesses are aligned. `teacher` is the network that makes the targets: the `student`
+    itself, or the `average` of its weights. `bank_momentum` is the share that a labeled image's former vector keeps
+    when the image is drawn again. USB uses the student and 0.7 on CIFAR, the average and 0 on ImageNet.
     """
 
     name: str = "simmatch"
@@ -42,6 +46,8 @@ class SimMatchConfig(FixMatchConfig):
     smoothing: float = 0.9
     momentum: float = 0.999
     n_projected: int = 128
+    teacher: str = later_setting(STUDENT, before=AVERAGE)
+    bank_momentum: float = later_setting(0.7, before=0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,6 +56,8 @@ class SimMatchConfig(FixMatchConfig):
         self.require(0 <= self.smoothing <= 1, "smoothing", "lie between 0 and 1")
         self.require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)")
         self.require(1 <= self.n_projected <= 10**6, "n_projected", "lie between 1 and 1000000")
+        self.require(self.teacher in TEACHERS, "teacher", f"be {' or '.join(TEACHERS)}")
+        self.require(0 <= self.bank_momentum < 1, "bank_momentum", "lie in [0, 1)")
 
 
 class Projection(nn.Sequential):
@@ -92,30 +100,34 @@ class SimMatchLearner(StudentAndTeacher):
         super().average(decay, statistics=statistics)
 
     @torch.no_grad()
-    def remember(self, rows: Int64[Tensor, " b"], vectors: Float[Tensor, "b k"]) -> None:
-        """The latest vectors of these labeled rows; of a row that comes twice, their mean."""
+    def remember(self, rows: Int64[Tensor, " b"], vectors: Float[Tensor, "b k"], momentum: Tensor | float) -> None:
+        """Move the vectors of these labeled rows toward new ones; of a row that comes twice, toward their mean."""
         places = self.place.index_select(0, rows)
         sums = torch.zeros_like(self.bank).index_add_(0, places, vectors)
         is_new = torch.zeros(len(self.bank), device=rows.device).index_fill_(0, places, 1.0) > 0
-        self.bank.copy_(torch.where(is_new[:, None], functional.normalize(sums, dim=1), self.bank))
+        moved = momentum * self.bank + (1 - momentum) * functional.normalize(sums, dim=1)
+        self.bank.copy_(torch.where(is_new[:, None], functional.normalize(moved, dim=1), self.bank))
 
 
 @dataclass(frozen=True, eq=False)
 class SimMatch(WeakStrong):
     """CE + λ_u·mean of [max q ≥ τ]·H(q, p(strong u)) + λ_in·mean of H(s, s(strong u)).
 
-    The average network sees the weak views: p^w are its aligned guesses, s^w_i ∝ exp(z·z_i/t) its similarities to the
-    bank's labeled images i. s ∝ s^w_i·p^w(y_i) and q = α·p^w + (1 − α)·Σ_{i: y_i = c} s^w_i. The student's own
-    similarities on strong views follow s. As in the authors' code the first epoch has no instance loss and q = p^w,
-    since the bank begins at random; here that lasts until it holds every labeled image.
+    The teacher sees the weak views: p^w are its aligned guesses, s^w_i ∝ exp(z·z_i/t) its similarities to the bank's
+    labeled images i. s ∝ s^w_i·p^w(y_i) and q = α·p^w + (1 − α)·Σ_{i: y_i = c} s^w_i. The student's own similarities on
+    strong views follow s. The teacher is the student itself, without gradient, as in USB's runs on CIFAR; on ImageNet
+    it is the average of the weights (`teacher`). When a labeled image is drawn, its vector z_i in the bank becomes
+    β·z_i + (1 − β)·z, scaled to length 1 (β is `bank_momentum`). As in the authors' code the first epoch has no
+    instance loss and q = p^w, since the bank begins at random; here that lasts until it holds every labeled image.
 
-    Kept between steps: the bank, which has the latest vector of each labeled image; the layers that make these vectors,
-    and their average; a moving average of the outputs; and the average of the weights, which is the network that is
-    tested.
+    Kept between steps: the bank, which has a vector of each labeled image; the layers that make these vectors, and
+    their average; a moving average of the outputs; and the average of the weights, which is the network that is tested.
 
     Our reading: guesses are aligned to the uniform distribution by a moving average (the paper keeps a queue of 256
-    batch means); the student's pass has the weak views too, as in USB; the average network normalizes weak views by
-    their own batch, and its running statistics are averages of the student's.
+    batch means, USB one of 32 on CIFAR); until the bank counts, β is 0, so that nothing of its random beginning
+    stays; a vector is scaled by its own length (USB's code divides each of its numbers by a norm over the batch). The
+    student's pass has the weak views too, as in USB. Where the average of the weights is the teacher, it normalizes
+    weak views by their own batch, and its running statistics are averages of the student's.
     """
 
     config: SimMatchConfig
@@ -137,39 +149,51 @@ class SimMatch(WeakStrong):
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         assert isinstance(learner, SimMatchLearner)
         z = learner.student.embed(batch.views)
-        with torch.no_grad(), still_statistics(learner.teacher):
-            mean_z = learner.teacher.embed(batch.views[: len(batch.rows)])
+        weak_z = z[: len(batch.rows)].detach()
+        if self.config.teacher == AVERAGE:
+            with torch.no_grad(), still_statistics(learner.teacher):
+                weak_z = learner.teacher.embed(batch.views[: len(batch.rows)])
         with torch.autocast(z.device.type, enabled=False):  # fp32 from the embeddings on
-            return self.loss_of_embeddings(learner, batch, at_least_float32(z), at_least_float32(mean_z))
+            return self.loss_of_embeddings(learner, batch, at_least_float32(z), at_least_float32(weak_z))
 
     def loss_of_embeddings(
-        self, learner: SimMatchLearner, batch: Batch, z: Float[Tensor, "v d"], mean_z: Float[Tensor, "b d"]
+        self, learner: SimMatchLearner, batch: Batch, z: Float[Tensor, "v d"], weak_z: Float[Tensor, "b d"]
     ) -> Float[Tensor, ""]:
+        """`weak_z` are the teacher's embeddings of weak views, `z` the student's of all."""
         n_labeled, n_weak = batch.n_labeled, len(batch.rows)
         logits = learner.student.head(z)
         supervised = functional.cross_entropy(logits[:n_labeled], batch.tables[TARGETS][:n_labeled])
         if n_labeled == n_weak:
             return supervised
         bank_counts = batch.draws[BANK_COUNTS]
-        target, similar = self.targets(learner, mean_z[n_labeled:], bank_counts)
+        target, similar = self.targets(learner, weak_z[n_labeled:], bank_counts)
         counts = target.amax(dim=1) >= self.config.threshold
         unlabeled = (soft_cross_entropy(logits[n_weak:], target) * counts).mean()
         bank = learner.bank.clone()  # the vectors of this batch come in after it
         similarities = learner.projection(z[n_weak:]) @ bank.T / self.config.temperature
         instances = soft_cross_entropy(similarities, similar).mean()
-        learner.remember(batch.rows[:n_labeled], learner.mean_projection(mean_z[:n_labeled]))
+        _, projection = self.teacher_layers(learner)
+        vectors = projection(weak_z[:n_labeled]).detach()
+        learner.remember(batch.rows[:n_labeled], vectors, self.config.bank_momentum * bank_counts)
         instance_weight = self.config.instance_weight * bank_counts
         return supervised + self.config.unlabeled_weight * unlabeled + instance_weight * instances
 
+    def teacher_layers(self, learner: SimMatchLearner) -> tuple[nn.Module, nn.Module]:
+        """The teacher's head and projection."""
+        if self.config.teacher == AVERAGE:
+            return learner.teacher.head, learner.mean_projection
+        return learner.student.head, learner.projection
+
     @torch.no_grad()
     def targets(
-        self, learner: SimMatchLearner, mean_z: Float[Tensor, "b_u d"], bank_counts: Float[Tensor, ""]
+        self, learner: SimMatchLearner, weak_z: Float[Tensor, "b_u d"], bank_counts: Float[Tensor, ""]
     ) -> tuple[Float[Tensor, "b_u C"], Float[Tensor, "b_u m"]]:
-        """q and s of unlabeled images, by the average network on weak views."""
-        guesses = learner.teacher.head(mean_z).softmax(dim=1)
+        """q and s of unlabeled images, by the teacher on weak views."""
+        head, projection = self.teacher_layers(learner)
+        guesses = head(weak_z).softmax(dim=1)
         move_average(learner.outputs, guesses.mean(dim=0), self.config.momentum, learner.n_updates)
         guesses = align(guesses, torch.full_like(learner.outputs, 1 / self.n_classes), learner.outputs)
-        similar = (learner.mean_projection(mean_z) @ learner.bank.T / self.config.temperature).softmax(dim=1)
+        similar = (projection(weak_z) @ learner.bank.T / self.config.temperature).softmax(dim=1)
         by_class = similar @ functional.one_hot(learner.bank_labels, self.n_classes).to(similar.dtype)
         corrected = functional.normalize(similar * guesses.index_select(1, learner.bank_labels), p=1, dim=1)
         return torch.lerp(guesses, by_class, (1 - self.config.smoothing) * bank_counts), corrected

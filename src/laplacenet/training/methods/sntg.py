@@ -70,13 +70,15 @@ class SNTG(ConsistencyTraining):
 
     R_G is the mean over b/2 pairs of d² where both images have the same label, and of max(0, m − d)² elsewhere. The
     label is the given one, else the argmax of the Π-model's second output or of the ensembled output. d² is the mean
-    squared difference of the features z, as in the authors' code. An average of the weights is tested, with the
-    network's own batch statistics; w is 0 in the first epoch.
+    squared difference of the features z, as in the authors' code; z must not be scaled to length 1, where d would be at
+    most 0.18 in 128 dimensions, far below a margin of 1. An average of the weights is tested, with the network's own
+    batch statistics; w is 0 in the first epoch.
 
     Kept between steps: the average of the weights; with temporal ensembling as the base also what that keeps.
 
     Our reading: pairs are drawn at random, since our batches begin with the labeled images; the authors pair the two
-    halves of a shuffled batch.
+    halves of a shuffled batch. With the Π-model as the base each view is mirrored or not by a draw of its own; the
+    authors mirror both views of an image or neither.
 
     Published numbers: LaplaceNet's table mixes the paper's variants. On CIFAR-10 its numbers for 1 000 and 2 000 labels
     are those with temporal ensembling and that for 4 000 is with VAT, which is not a base here; on CIFAR-100 it is the

@@ -34,10 +34,12 @@ class TSSDLConfig(ConsistencyConfig):
     """`feature_weight` is λ and `margin` is h; confidence comes from the distances to `n_neighbors` features.
 
     `first_stage` is the share of all steps that train on the given labels alone. No setting is the paper's.
+    `consistency` is the Π-model's, whose term this is: divided by the number of classes, it would hardly count with a
+    weight of 1.
     """
 
     name: str = "tssdl"
-    consistency: float = 1.0
+    consistency: float = 100.0
     feature_weight: float = 0.1
     margin: float = 1.0
     n_neighbors: int = 10
