@@ -6,7 +6,7 @@ from torch import nn
 
 from laplacenet.models import build_model
 from laplacenet.runtime import InputError
-from laplacenet.training import TrainConfig
+from laplacenet.training import Problem, TrainConfig, VectorViews, config_class, method_class
 from laplacenet.training.config import OPTIMIZERS
 from laplacenet.training.optimizers import make_optimizer, set_learning_rate
 
@@ -47,3 +47,15 @@ def _is_convolution(name: str) -> bool:
 def test_a_negative_decay_of_the_classifier_is_refused() -> None:
     with pytest.raises(InputError, match=r"train\.head_decay = -1"):
         TrainConfig(head_decay=-1.0)
+
+
+@pytest.mark.parametrize(("method", "n_heads"), [("mean-teacher", 2), ("dual-student", 4), ("fixmatch", 1)])
+def test_second_heads_decay_like_the_first(method: str, n_heads: int) -> None:
+    settings = {} if method == "fixmatch" else {"n_heads": 2}
+    train = TrainConfig(steps=10, batch_size=24, labeled_batch_size=12, weight_decay=BODY_DECAY, head_decay=HEAD_DECAY)
+    problem = Problem(torch.arange(30) % 3, 3, VectorViews())
+    made = method_class(method)(problem, train, config_class(method)(**settings))
+    learner = made.learner(build_model("mlp", n_classes=3, in_channels=8))
+    groups = made.optimizer(learner).param_groups
+    decays = [group["weight_decay"] for group in groups for parameter in group["params"] if parameter.shape[0] == 3]
+    assert decays == [HEAD_DECAY] * (2 * n_heads)

@@ -2,13 +2,14 @@
 
 from laplacenet.models.build import MODELS, ModelConfig, build_model, build_network
 from laplacenet.models.inference import Inference
-from laplacenet.models.network import Network, require_fit
+from laplacenet.models.network import Head, Network, require_fit
 from laplacenet.models.norm import still_statistics
 from laplacenet.models.patches import learn_patches
 from laplacenet.models.saved import ModelDescription, load_model, save_model
 
 __all__ = [
     "MODELS",
+    "Head",
     "Inference",
     "ModelConfig",
     "ModelDescription",

@@ -9,6 +9,10 @@ from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.sharing import shared_pass
 
 
+class Head(nn.Linear):
+    """A linear classifier on features: the paper's g, and the second one that some methods have."""
+
+
 class Network(nn.Module):
     """A classifier f(x) = g(z(x)): `embed` is the paper's z, `head` its g.
 
@@ -25,7 +29,7 @@ class Network(nn.Module):
         self.body = body
         self.embedding_size = embedding_size
         self.n_classes = n_classes
-        self.head = nn.Linear(embedding_size, n_classes)
+        self.head = Head(embedding_size, n_classes)
 
     def embed(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
         return shared_pass(self.body, x)

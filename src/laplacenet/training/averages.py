@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from laplacenet.models import Network
+from laplacenet.models import Head, Network
 
 Statistics = Literal["average", "copy", "own"]
 """A teacher's batch statistics: the average of its student's, the student's latest, or those of its own passes."""
@@ -94,4 +94,4 @@ class TwoHeads(StudentAndTeacher):
         super().__init__(student)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.second_head = nn.Linear(student.embedding_size, student.n_classes)
+            self.second_head = Head(student.embedding_size, student.n_classes)

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from laplacenet.models import Network
+from laplacenet.models import Head, Network
 
 Group = dict[str, Any]
 
@@ -31,9 +31,9 @@ def groups_by_rate(learner: nn.Module) -> list[Group]:
 
 def heads_of(learner: nn.Module) -> Iterator[nn.Parameter]:
     """The classifiers' weights and offsets."""
-    for network in learner.modules():
-        if isinstance(network, Network):
-            yield from network.head.parameters()
+    for module in learner.modules():
+        if isinstance(module, Head):
+            yield from module.parameters()
 
 
 def set_apart(groups: Iterable[Group], chosen: Iterable[nn.Parameter], own: Callable[[Group], Group]) -> list[Group]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrize
 
-from laplacenet.models import Network
+from laplacenet.models import Head, Network
 from laplacenet.runtime import stream_seed
 from laplacenet.runtime.decoding import later_setting
 from laplacenet.runtime.device import at_least_float32
@@ -73,7 +73,7 @@ class TwoStudents(nn.Module):
         if head_seed is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(head_seed)
-                self.second_heads.extend(nn.Linear(first.embedding_size, first.n_classes) for _ in range(2))
+                self.second_heads.extend(Head(first.embedding_size, first.n_classes) for _ in range(2))
 
     def classify(self, i: int, x: Tensor) -> tuple[Float[Tensor, "b C"], Float[Tensor, "b C"]]:
         """The logits of both heads of a student, from one pass; twice the same where there is but one head."""
