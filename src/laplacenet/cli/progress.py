@@ -200,6 +200,8 @@ def state_of(record: "EpochRecord") -> str:
         parts.append(f"test error {percent(record.test_error)}")
     if record.pseudo_label_accuracy is not None:
         parts.append(f"pseudo-labels {percent(record.pseudo_label_accuracy)} right")
+    if record.used_guesses is not None:
+        parts.append(f"guesses {percent(record.used_guesses)} used")
     return "  ".join(parts)
 
 

@@ -28,6 +28,8 @@ def outcome_lines(outcome: "Outcome") -> list[str]:
         lines[0] += f"  (the last network's; the lowest seen along the way was {percent(outcome.best_test_error)})"
     if outcome.pseudo_label_accuracy is not None:
         lines.append(f"pseudo-labels  {percent(outcome.pseudo_label_accuracy)} right")
+    if outcome.used_guesses is not None:
+        lines.append(f"guesses        {percent(outcome.used_guesses)} used in the last epoch")
     lines += invariance_lines(outcome)
     step = "" if outcome.median_step_s is None else f", {1000 * outcome.median_step_s:.1f} ms a step"
     compiling = f", compiling {duration(outcome.compile_s)}" if outcome.compile_s else ""

@@ -95,6 +95,7 @@ def judge_epoch(
         n_steps=epoch.n_steps,
         is_complete=epoch.is_complete,
         loss=epoch.loss,
+        used_guesses=epoch.used_guesses,
         lr=epoch.lr,
         test_error=Judge(task, epoch.inference, test_inputs()).test_error if epoch.is_complete and is_due else None,
         label_s=epoch.label_s,

@@ -23,7 +23,8 @@ class EpochRecord:
     `elapsed_s` counts all of the run, with what came before a resumption; `step_s` is the mean time of a step.
     Of an epoch without pseudo-labels (the supervised start, or one resumed in its middle) their fields are None.
     `mean_cosine` is that between embeddings; `missing_class` is the first of the `n_missing_classes` that have labels
-    but were given to no unlabeled input.
+    but were given to no unlabeled input. `used_guesses` is the share of the network's guesses that counted in the loss,
+    of methods that leave some out.
     """
 
     epoch: int
@@ -46,6 +47,7 @@ class EpochRecord:
     mean_cosine: float | None = None
     n_missing_classes: int | None = None
     missing_class: str | None = None
+    used_guesses: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -56,7 +58,8 @@ class Outcome:
     """`final.json`. The result is `test_error`, that of the last network; the best on test is shown beside it only.
 
     The invariances are those under views of unlabeled images; `test_invariance_as_labeled` is that under the weaker
-    views of labeled ones, for the paper does not say which it judges by. Older records do not have it.
+    views of labeled ones, for the paper does not say which it judges by. `used_guesses` is that of the last epoch.
+    Older records have neither.
     """
 
     steps: int
@@ -73,6 +76,7 @@ class Outcome:
     compile_s: float
     median_step_s: float | None
     test_invariance_as_labeled: float | None = None
+    used_guesses: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -116,6 +120,7 @@ def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
         test_error=None,
         best_test_error=min((r.test_error for r in records if r.test_error is not None), default=None),
         pseudo_label_accuracy=last_known(records, "pseudo_label_accuracy"),
+        used_guesses=last_known(records, "used_guesses"),
         train_invariance=None,
         test_invariance=None,
         n_epochs=sum(record.is_complete for record in records),

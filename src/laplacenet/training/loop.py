@@ -17,7 +17,7 @@ from laplacenet.runtime import Group, Monitor, NullMonitor
 from laplacenet.runtime.device import convolution_trials
 from laplacenet.runtime.timeline import EPOCH, STEPS, mark
 from laplacenet.training.guards import DivergedError
-from laplacenet.training.method import EpochPlan, Method
+from laplacenet.training.method import EpochPlan, Method, leaves_guesses_out
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
 
 Learner = TypeVar("Learner", bound=nn.Module)
@@ -37,8 +37,9 @@ class Position:
 class Epoch:
     """What one epoch did, or a piece of one: a long epoch comes in pieces, so that its receiver can save between them.
 
-    `report` is what the method says of the epoch's labels, with its first piece. `position` is live: save it before the
-    next epoch is asked for.
+    `report` is what the method says of the epoch's labels, with its first piece. `used_guesses` is the share of guesses
+    that counted in the loss, of methods that leave some out. `position` is live: save it before the next epoch is asked
+    for.
     """
 
     index: int
@@ -46,6 +47,7 @@ class Epoch:
     step: int
     n_steps: int
     loss: float
+    used_guesses: float | None
     lr: float
     report: Any
     label_s: float
@@ -109,7 +111,7 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
         n_steps, is_complete = step - position.step, step == plan.end_step
         if is_complete:
             stepper.draw_ahead(run.method.expected_after(plan))
-        loss = mean_loss(stepper, n_steps, first_step=position.step)
+        loss, used_guesses = mean_loss(stepper, n_steps, first_step=position.step)
         mark(STEPS)
         position = Position(
             step=step,
@@ -123,6 +125,7 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
             step=step,
             n_steps=n_steps,
             loss=loss,
+            used_guesses=used_guesses if leaves_guesses_out(run.method) and len(plan.order) else None,
             lr=float(stepper.optimizer.param_groups[0]["lr"]),
             report=plan.report,
             label_s=label_s,
@@ -199,16 +202,15 @@ def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -
     return step
 
 
-def mean_loss(stepper: Stepper, n_steps: int, *, first_step: int) -> float:
-    """The one number read from the device in an epoch; what is not finite ends the run.
+def mean_loss(stepper: Stepper, n_steps: int, *, first_step: int) -> tuple[float, float]:
+    """The mean loss, and the share of guesses that counted in it; a loss that is not finite ends the run.
 
     A CPU stops at the step; a GPU, which is not waited for within an epoch, says between which steps.
     """
     stepper.wait()
-    loss = float(stepper.loss_sum) / max(1, n_steps)
-    stepper.loss_sum.zero_()
+    loss, used_guesses = stepper.take_means(n_steps)
     if not math.isfinite(loss):
         last_step = first_step + n_steps
         where = f"at step {last_step}" if stepper.is_on_host else f"between steps {first_step} and {last_step}"
         raise DivergedError(f"the loss became {loss} {where} (a lower train.lr may help)")
-    return loss
+    return loss, used_guesses

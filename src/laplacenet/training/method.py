@@ -99,13 +99,22 @@ class Block:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step: its views, and for its rows what the tables and the draws say."""
+    """One step: its views, and for its rows what the tables and the draws say.
+
+    `used_guesses` is where the shares of guesses that count are added up, step after step.
+    """
 
     views: Float[Tensor, "v ..."]
     rows: Int64[Tensor, " b"]
     n_labeled: int
     tables: Mapping[str, Tensor]
     draws: Mapping[str, Tensor]
+    used_guesses: Float[Tensor, ""] | None = None
+
+    def note_used(self, counts: Tensor) -> None:
+        """Which guesses count in the loss, or how much each does: a person wants to know the share of them."""
+        if self.used_guesses is not None:
+            self.used_guesses.add_(counts.detach().float().mean())
 
 
 @runtime_checkable
@@ -165,6 +174,11 @@ class DividesRows(Protocol):
         Its loss is then the mean over its own rows, and their weighted mean over the processes is the batch's loss.
         """
         ...
+
+
+def leaves_guesses_out(method: Method) -> bool:
+    """Whether the method says so: its loss then tells `Batch.note_used` which guesses count."""
+    return bool(getattr(method, "leaves_guesses_out", False))
 
 
 def row_divider(method: Method) -> DividesRows | None:

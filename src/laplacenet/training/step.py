@@ -53,13 +53,17 @@ class Execution:
 
 
 class Stepper:
-    """Takes steps with a learner and keeps what a step changes beside it: the optimizer's state, the loss so far."""
+    """Takes steps with a learner and keeps what a step changes beside it: the optimizer's state, and sums so far.
+
+    These are of the loss and of the shares of guesses that count.
+    """
 
     def __init__(self, method: Method, learner: nn.Module, inputs: Tensor, *, execution: Execution) -> None:
         self.method, self.learner, self.device = method, learner, execution.device
         self.supply: Supply = supply_for(inputs, self.device, resident_bytes=execution.resident_bytes)
         self.optimizer = method.optimizer(learner)
         self.loss_sum = torch.zeros((), device=self.device)
+        self.used_guesses = torch.zeros((), device=self.device)
         self.compile_s = 0.0
         self._phase = ""
         self._memory: dict[str, Tensor] = {}
@@ -153,6 +157,14 @@ class Stepper:
         """Looked at after every step on a CPU; a GPU would have to be waited for, so there it is not known."""
         return self.is_on_host and not math.isfinite(float(self.loss_sum))
 
+    def take_means(self, n_steps: int) -> tuple[float, float]:
+        """The mean loss and share of used guesses of the last steps; sums begin anew. The device is read once."""
+        sums = torch.stack([self.loss_sum, self.used_guesses])
+        self.loss_sum.zero_()
+        self.used_guesses.zero_()
+        loss, used = (sums / max(1, n_steps)).tolist()
+        return loss, used
+
     def optimizer_state(self) -> dict[str, Tensor]:
         return optimizer_tensors(self.optimizer, self.learner)
 
@@ -165,7 +177,7 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
         with shared_step(self.group.reduces), sharing(self._share):
-            loss = self._loss(views, rows, block.n_labeled, tables, draws)
+            loss = self._loss(views, rows, block.n_labeled, tables, draws, self.used_guesses)
             if self._share is not None:
                 loss = loss * (self._share.own / self._share.total)
             elif self.group.reduces:
@@ -191,15 +203,22 @@ class Stepper:
         return sums[-1].view(())
 
     def _precise_loss(
-        self, views: Tensor, rows: Tensor, n_labeled: int, tables: Mapping[str, Tensor], draws: Mapping[str, Tensor]
+        self,
+        views: Tensor,
+        rows: Tensor,
+        n_labeled: int,
+        tables: Mapping[str, Tensor],
+        draws: Mapping[str, Tensor],
+        used_guesses: Tensor,
     ) -> Tensor:
         with mixed_precision(self.device):
-            return self.method.loss(self.learner, Batch(views, rows, n_labeled, tables, draws))
+            return self.method.loss(self.learner, Batch(views, rows, n_labeled, tables, draws, used_guesses))
 
     def _capture(self, block: Block, slots: Tensor) -> "CapturedStep":
         """Warm up, capture, and put everything back as it was: a capture takes no step."""
         started_at = time.perf_counter()
-        state = [*self.learner.parameters(), *self.learner.buffers(), *self.optimizer_state().values(), self.loss_sum]
+        state = [*self.learner.parameters(), *self.learner.buffers(), *self.optimizer_state().values()]
+        state += [self.loss_sum, self.used_guesses]
         before = [tensor.detach().clone() for tensor in state]
         # beside NCCL's watchdog thread, which asks the device for events, only this thread's calls may break a capture
         mode = "thread_local" if self.group.reduces else "global"

@@ -77,4 +77,6 @@ class AdaMatch(WeakStrong):
         confidence, guess = align(guesses, learner.labeled_outputs, learner.outputs).max(dim=1)
         threshold = self.config.threshold * labeled.amax(dim=1).mean()
         losses = functional.cross_entropy(logits.strong, guess, reduction="none")
-        return self.config.unlabeled_weight * (losses * (confidence >= threshold)).mean()
+        counts = confidence >= threshold
+        batch.note_used(counts)
+        return self.config.unlabeled_weight * (losses * counts).mean()

@@ -50,4 +50,6 @@ class FixMatch(WeakStrong):
     def unlabeled_loss(self, learner: StudentAndTeacher, logits: Logits, batch: Batch) -> Float[Tensor, ""]:
         confidence, guess = logits.weak.softmax(dim=1).max(dim=1)
         losses = functional.cross_entropy(logits.strong, guess, reduction="none")
-        return self.config.unlabeled_weight * (losses * (confidence >= self.config.threshold)).mean()
+        counts = confidence >= self.config.threshold
+        batch.note_used(counts)
+        return self.config.unlabeled_weight * (losses * counts).mean()

@@ -81,4 +81,5 @@ class FlexMatch(WeakStrong):
         counts = confidence >= self.config.threshold * beta / (2 - beta)
         learner.note(batch.rows[batch.n_labeled :], guess, confidence >= self.config.threshold)
         losses = functional.cross_entropy(logits.strong, guess, reduction="none")
+        batch.note_used(counts)
         return self.config.unlabeled_weight * (losses * counts).mean()

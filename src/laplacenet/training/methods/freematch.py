@@ -85,6 +85,7 @@ class FreeMatch(WeakStrong):
         thresholds = learner.confidence * learner.outputs / learner.outputs.max()
         counts = (confidence >= thresholds.index_select(0, guess)).float()
         losses = functional.cross_entropy(logits.strong, guess, reduction="none")
+        batch.note_used(counts)
         unlabeled = self.config.unlabeled_weight * (losses * counts).mean()
         return unlabeled + self.config.fairness * fairness(logits.strong, counts, learner.outputs, learner.shares)
 

@@ -168,6 +168,7 @@ class SimMatch(WeakStrong):
         bank_counts = batch.draws[BANK_COUNTS]
         target, similar = self.targets(learner, weak_z[n_labeled:], bank_counts)
         counts = target.amax(dim=1) >= self.config.threshold
+        batch.note_used(counts)
         unlabeled = (soft_cross_entropy(logits[n_weak:], target) * counts).mean()
         bank = learner.bank.clone()  # the vectors of this batch come in after it
         similarities = learner.projection(z[n_weak:]) @ bank.T / self.config.temperature

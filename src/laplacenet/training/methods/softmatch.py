@@ -83,4 +83,5 @@ class SoftMatch(WeakStrong):
         below = (confidence - learner.mean).clamp(max=0)
         weights = torch.exp(-(below**2) * config.n_sigma**2 / (2 * learner.variance.clamp(min=1e-12)))
         losses = functional.cross_entropy(logits.strong, guesses.argmax(dim=1), reduction="none")
+        batch.note_used(weights)
         return config.unlabeled_weight * (losses * weights).mean()

@@ -84,4 +84,5 @@ class UDA(WeakStrong):
         sharpened = logits.weak / self.config.temperature
         target = sharpened.softmax(dim=1)
         divergence = soft_cross_entropy(logits.strong, target) - soft_cross_entropy(sharpened, target)
+        batch.note_used(is_confident)
         return self.config.unlabeled_weight * (divergence * is_confident).mean()
