@@ -19,6 +19,7 @@ from laplacenet.cli.app import app
 from laplacenet.cli.comparing import why_not, write_record
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench, split_name, with_held_out
 from laplacenet.experiments.finished_runs import Curve, FinishedRun, curve_of, read_finished_run
+from laplacenet.experiments.notation import override
 from laplacenet.experiments.presets import digits, two_moons
 from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
@@ -295,10 +296,10 @@ def test_a_run_under_way_keeps_its_steps_where_they_are_measured_again(
     assert again.step_times("supervised", again.task_of_seed(0)).main.step_s == 0.1
 
 
-def test_steps_that_were_measured_on_another_machine_are_measured_again(
+def test_steps_that_were_measured_on_another_machine_or_with_other_settings_are_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = iter(StepTimes(PhaseTimes(0.0, seconds, 0.0, 10)) for seconds in (1.0, 2.0))
+    times = iter(StepTimes(PhaseTimes(0.0, seconds, 0.0, 10)) for seconds in (1.0, 2.0, 3.0, 4.0))
     monkeypatch.setattr("laplacenet.experiments.compare.workbench.measure_step_times", lambda *_: next(times))
     bench = Workbench(comparison(), tmp_path / "out", CPU)
     bench.open()
@@ -310,9 +311,11 @@ def test_steps_that_were_measured_on_another_machine_are_measured_again(
     write_sealed(path, content)
     assert [bench.step_times("supervised", task).main.step_s for _ in range(2)] == [2.0, 2.0]
     content = read_sealed(path)
-    del content["hardware"]  # as older versions wrote it
+    del content["settings"]  # as older versions wrote it
     write_sealed(path, content)
-    assert bench.step_times("supervised", task).main.step_s == 2.0
+    assert [bench.step_times("supervised", task).main.step_s for _ in range(2)] == [3.0, 3.0]
+    other = replace(task, experiment=override(task.experiment, ["method.n_views=7"]))
+    assert [bench.step_times("supervised", other).main.step_s for _ in range(2)] == [4.0, 4.0]
 
 
 def test_the_time_of_a_resumed_run_counts_all_its_sessions(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from references_cli import Said, Shell
 from references_runs import N_TRAIN, write_bars
 
 from laplacenet.experiments.compare import ComparedRun, Workbench
+from laplacenet.experiments.fitting import fit_method
+from laplacenet.experiments.notation import override
+from laplacenet.experiments.task import Task
 from laplacenet.runtime import read_sealed, write_sealed
 
 COMPARE = ["compare", "bars.npz", "--methods", "supervised,network-labels", "--steps", "2", "--device", "cpu"]
@@ -24,7 +28,7 @@ BY_SPLITS = ["--labels", "splits.npz", "--split-key", "9/{split}", "--seeds", "2
 WHOLE = [*COMPARE, *BY_SPLITS, "--out", "out", "--record", "record.json"]
 SPLITS = {"9/0": np.arange(9), "9/1": np.arange(9, 18)}
 OTHER_ROWS = np.arange(20, 29)
-RUN_FILE = "runs-supervised-seed-0.json"
+RUN, RUN_FILE = "runs/supervised-seed-0", "runs-supervised-seed-0.json"
 
 
 @contextlib.contextmanager
@@ -352,7 +356,7 @@ def outdated(going_on: Shell) -> Shell:
 def test_finished_runs_with_settings_that_are_no_longer_the_default_are_told(outdated: Shell) -> None:
     with ends_after(0):
         said = outdated.succeeds(*WHOLE)
-    assert "supervised: its finished runs had other settings than new ones will have: method.n_views is 7" in said.err
+    assert "supervised: earlier runs had other settings than new ones will have: method.n_views is 7" in said.err
     assert "--again" in said.err
     assert [run["experiment"]["method"]["n_views"] for run in read_sealed(outdated.folder / "record.json")["runs"]] == [
         7
@@ -372,3 +376,80 @@ def test_such_runs_are_made_again_when_asked_for_and_the_old_ones_are_kept(outda
     assert (made["method"], old["method"]) == ("supervised", "supervised")
     assert (made["experiment"]["method"]["n_views"], old["experiment"]["method"]["n_views"]) == (2, 7)
     assert made["origin"]["date"] >= old["origin"]["date"]
+
+
+@pytest.fixture
+def begun_otherwise(going_on: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The run has a checkpoint but no result yet, and made anew it would have five views."""
+    out = going_on.folder / "out"
+    for path in (out / "finished" / RUN_FILE, going_on.folder / "record.json", out / RUN / "final.json"):
+        path.unlink()
+    fit = fit_method
+    monkeypatch.setattr(
+        "laplacenet.experiments.compare.workbench.fit_method",
+        lambda task, settings: override_task(fit(task, settings), "method.n_views=5"),
+    )
+    return going_on
+
+
+def override_task(task: Task, setting: str) -> Task:
+    return replace(task, experiment=override(task.experiment, [setting]))
+
+
+def test_a_run_that_began_with_other_settings_keeps_them_and_that_is_told(begun_otherwise: Shell) -> None:
+    with ends_after(1):
+        said = begun_otherwise.succeeds(*WHOLE)
+    assert (
+        "supervised: earlier runs had other settings than new ones will have: method.n_views is 2, here 5" in said.err
+    )
+    (made,) = read_sealed(begun_otherwise.folder / "record.json")["runs"]
+    assert made["experiment"]["method"]["n_views"] == 2
+
+
+def test_a_run_that_began_with_other_settings_is_begun_again_when_asked_for(begun_otherwise: Shell) -> None:
+    with ends_after(1):
+        said = begun_otherwise.succeeds(*WHOLE, "--again")
+    assert "set aside" in said.err
+    (made,) = read_sealed(begun_otherwise.folder / "record.json")["runs"]
+    assert made["experiment"]["method"]["n_views"] == 5
+    (earlier,) = (begun_otherwise.folder / "out" / "earlier").iterdir()
+    assert (earlier / "experiment.json").is_file()
+
+
+def test_a_command_that_makes_no_run_leaves_the_records_own_command(going_on: Shell) -> None:
+    record = going_on.folder / "record.json"
+    before = read_sealed(record)
+    with ends_after(0):
+        going_on.succeeds(*WHOLE, "--limit", "60s")
+    after = read_sealed(record)
+    assert {name: after[name] for name in ("command", "date")} == {name: before[name] for name in ("command", "date")}
+
+
+def test_a_threshold_out_of_reach_is_told_before_the_runs(shell: Shell) -> None:
+    command = [
+        "compare",
+        "digits",
+        "--methods",
+        "fixmatch,supervised",
+        "--labels",
+        "40",
+        "--steps",
+        "2",
+        "--out",
+        "out",
+    ]
+    command += [
+        "--device",
+        "cpu",
+        "--model",
+        "13-cnn",
+        "--set",
+        "model.unit_length=true",
+        "--set",
+        "train.weight_decay=0.05",
+    ]
+    with ends_after(0), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("laplacenet.experiments.task.require_fit", lambda *_, **__: None)  # digits have 8 pixels
+        said = shell.succeeds(*command)
+    assert "warning: fixmatch: method.threshold = 0.95 can hardly be reached" in said.err
+    assert "supervised: method" not in said.err

@@ -72,6 +72,7 @@ def test_a_threshold_out_of_reach_is_told_with_what_to_change() -> None:
         ("model.unit_length=true", "train.head_decay=0"),
         ("model.unit_length=true", "method.threshold=0.5"),
         ("model.unit_length=true", "model.name=wrn-28-2"),
+        ("model.unit_length=true", "method.name=adamatch"),  # its threshold is a part of what the network has
     ],
 )
 def test_a_threshold_within_reach_is_not_mentioned(settings: tuple[str, ...]) -> None:
@@ -84,6 +85,24 @@ def test_the_normalized_embedding_comes_and_goes_with_the_method(method: str) ->
     assert chosen.model.unit_length == (method in WITH_UNIT_LENGTH)
     assert with_method_preset(chosen, EQUAL).model == chosen.model
     assert with_method(chosen, "laplacenet").model == preset_named("cifar100").model
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (("method.name=sntg",), False),
+        (("method.name=sntg", "model.unit_length=true"), True),
+        (("method.name=sntg", "model.name=small-cnn"), True),  # where it means nothing
+        (("train.lr=0.1",), True),
+    ],
+)
+def test_so_it_does_when_the_method_is_chosen_as_a_setting(settings: tuple[str, ...], expected: bool) -> None:
+    assert override(preset_named("cifar100"), settings).model.unit_length == expected
+
+
+def test_a_network_chosen_as_a_setting_is_the_one_of_the_method() -> None:
+    sntg = with_method(preset_named("digits"), "sntg")
+    assert not override(sntg, ["model.name=13-cnn"]).model.unit_length
 
 
 def test_other_networks_are_left_as_they_are() -> None:

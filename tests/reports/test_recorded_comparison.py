@@ -13,6 +13,7 @@ from laplacenet.experiments.experiment import DataConfig
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
 from laplacenet.experiments.notation import to_json
 from laplacenet.experiments.presets import cifar100
+from laplacenet.models import ModelConfig
 from laplacenet.reports.comparison import comparison_record
 from laplacenet.reports.comparison_view import ComparisonView, Grid, time_of, view_comparison
 from laplacenet.reports.methods_page import write_methods_pages
@@ -247,3 +248,9 @@ def test_another_file_is_refused_by_name(folder: Path) -> None:
 
 def test_times_are_in_minutes_where_they_are_whole() -> None:
     assert [time_of(s) for s in (60.0, 300.0, 90.0, 30.0)] == ["1 minute", "5 minutes", "90 s", "30 s"]
+
+
+def test_of_runs_from_before_the_layer_was_a_setting_nothing_is_said(folder: Path) -> None:
+    """All of them had it, whatever a method would have now."""
+    former = [replace(run, experiment=replace(run.experiment, model=ModelConfig("13-cnn"))) for run in all_tuned()]
+    assert "length 1" not in " ".join(texts(view_comparison(read(folder, former, []))))

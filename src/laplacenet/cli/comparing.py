@@ -21,12 +21,14 @@ from laplacenet.experiments import DataConfig, Experiment
 from laplacenet.experiments.compare import ComparedRun, Comparison, Tuning, Workbench
 from laplacenet.experiments.compare.comparison import MOST_SEEDS
 from laplacenet.experiments.compare.folder import EARLIER, PICTURE, RECORD, TABLE
+from laplacenet.experiments.confidence import confidence_notes
 from laplacenet.reports.comparison import COLUMNS, comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import (
     InputError,
     RunError,
     RunFolder,
     provenance,
+    read_json,
     read_launch,
     require_apart,
     write_sealed,
@@ -133,7 +135,8 @@ def work_through(
     bench.require_same_data()
     bench.take_over(record)
     tell_of_changes(bench, again=again)
-    stopped = ""
+    warn_of_thresholds(bench)
+    stopped, has_made_runs = "", False
     while not stopped:
         with bench.claim() as run:
             if run is not None:
@@ -142,27 +145,38 @@ def work_through(
                 if not stopped:
                     with errors_of_all():
                         _try(bench, run, limit_s=left_s)
+                    has_made_runs = True
                     write_record(bench, record)
         if run is None:
             if not waits_for_others(bench):
                 break
             time.sleep(POLLED_EVERY_S)
     if read_launch().is_first:
-        report_all(bench, record, stopped)
+        report_all(bench, record, stopped, has_made_runs=has_made_runs)
 
 
 def tell_of_changes(bench: Workbench, *, again: bool) -> None:
-    """Say which finished runs had other settings than new ones will have; with `again` they are to be made again."""
+    """Say which runs had other settings than new ones will have; with `again` they are to be made again."""
     with bench.lock("opening"):
         found = bench.changed_runs()
-        for finished, _ in found if again else ():
-            bench.set_aside(finished)
+        for run in found if again else ():
+            bench.set_aside(run)
+    by_method: dict[str, dict[str, None]] = {}
+    for run, changed in found.items():
+        by_method.setdefault(run.method, {}).update(dict.fromkeys(changed))
     what_now = f"set aside in {bench.folder / EARLIER}" if again else "--again makes them again"
-    for method, changed in {finished.run.method: changed for finished, changed in found}.items():
-        settings = "; ".join(changed)
-        say(
-            f"{method}: its finished runs had other settings than new ones will have: {settings} ({what_now})", err=True
-        )
+    for method, changes in by_method.items():
+        settings = "; ".join(changes)
+        say(f"{method}: earlier runs had other settings than new ones will have: {settings} ({what_now})", err=True)
+
+
+def warn_of_thresholds(bench: Workbench) -> None:
+    """Before the first run, once for each method."""
+    seed = bench.comparison.seeds[0]
+    n_classes = len(bench.task_of_seed(seed).class_names)
+    for method in bench.comparison.methods:
+        for note in confidence_notes(bench.comparison.experiment(method, seed), n_classes=n_classes):
+            say(f"warning: {method}: {note}", err=True)
 
 
 def inputs_of(data: DataConfig) -> list[str]:
@@ -188,11 +202,11 @@ def waits_for_others(bench: Workbench) -> bool:
     return read_launch().size > 1 and bool(bench.due_runs())
 
 
-def report_all(bench: Workbench, record: Path | None, stopped: str) -> None:
+def report_all(bench: Workbench, record: Path | None, stopped: str, *, has_made_runs: bool) -> None:
     """Report on all runs, once the other processes that torchrun started have finished."""
     while read_launch().size > 1 and any(map(bench.is_claimed, bench.due_runs())):
         time.sleep(POLLED_EVERY_S)
-    write_reports(bench, record)
+    write_reports(bench, record, has_made_runs=has_made_runs)
     show_table(bench)
     n_left, failures = len(bench.due_runs()), bench.failures()
     for failed in failures:
@@ -254,22 +268,29 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
         raise typer.Exit(interruption.exit_code)
 
 
-def write_record(bench: Workbench, record: Path | None) -> None:
-    """Of all processes that work in the folder one writes at a time."""
+def write_record(bench: Workbench, record: Path | None, *, has_made_runs: bool = True) -> None:
+    """Of all processes that work in the folder one writes at a time.
+
+    A command that has made no run leaves the record's own command, machine and date as they are.
+    """
     path = Path(os.path.realpath(record or bench.folder / RECORD))  # a link is not replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     with bench.lock("reports"):
         bench.take_over(record)  # the file may have gained runs from elsewhere since
         content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
-        content = provenance(bench.execution.device) | content
+        origin = provenance(bench.execution.device)
+        if not has_made_runs and path.is_file():
+            known = read_json(path)  # taken over just now, so it is a record
+            origin = {name: known.get(name, value) for name, value in origin.items()}
+        content = origin | content
         if record is None:
             write_sealed(path, content)
         else:  # among the user's own files
             write_named(path, json_bytes(sealed(content)))
 
 
-def write_reports(bench: Workbench, record: Path | None) -> None:
-    write_record(bench, record)
+def write_reports(bench: Workbench, record: Path | None, *, has_made_runs: bool) -> None:
+    write_record(bench, record, has_made_runs=has_made_runs)
     results = bench.results()
     if not results:
         return

@@ -1,7 +1,7 @@
 """How sure a classifier can be whose features have length 1.
 
 Its logits are at most as large as its weights, and weight decay keeps these small. A method that waits for a
-probability of 0.95 may then wait for ever, and train on the given labels alone without a word.
+probability of 0.95 may then never use an unlabeled image, without a warning.
 """
 
 import math
@@ -9,6 +9,9 @@ import math
 from scipy.optimize import brentq
 
 from laplacenet.experiments.experiment import Experiment
+
+WAITING = ("uda", "fixmatch", "flexmatch", "simmatch", "dual-student")
+"""Methods with a threshold that does not follow from how sure the network is."""
 
 
 def largest_confidence(n_classes: int, *, decay: float) -> float:
@@ -31,7 +34,7 @@ def largest_confidence(n_classes: int, *, decay: float) -> float:
 def confidence_notes(experiment: Experiment, *, n_classes: int) -> list[str]:
     """A warning where a method's threshold lies above what the network can reach."""
     train, model = experiment.train, experiment.model
-    threshold = getattr(experiment.method, "threshold", None)
+    threshold = getattr(experiment.method, "threshold", None) if experiment.method.name in WAITING else None
     if threshold is None or model.name != "13-cnn" or not model.unit_length or train.optimizer == "adamw":
         return []
     decay = train.weight_decay if train.head_decay is None else train.head_decay

@@ -63,7 +63,11 @@ def with_method(experiment: Experiment, name: str) -> Experiment:
     kind, former = config_class(name), type(experiment.method)
     common = next(base for base in kind.__mro__ if issubclass(former, base) and is_dataclass(base))
     kept = {field.name: getattr(experiment.method, field.name) for field in fields(common)}
-    model = experiment.model
-    if model.name == "13-cnn":
-        model = replace(model, unit_length=kind.unit_length)
-    return replace(experiment, model=model, method=kind(**{**kept, "name": name}))
+    return with_own_embedding(replace(experiment, method=kind(**{**kept, "name": name})))
+
+
+def with_own_embedding(experiment: Experiment) -> Experiment:
+    """The 13-CNN with or without the ℓ2-normalized embedding, as the method has it."""
+    if experiment.model.name != "13-cnn":
+        return experiment
+    return replace(experiment, model=replace(experiment.model, unit_length=type(experiment.method).unit_length))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.experiment import Experiment, with_own_embedding
 from laplacenet.runtime import InputError, settings
 from laplacenet.runtime.decoding import Choices
 from laplacenet.runtime.settings import to_json
@@ -59,7 +59,10 @@ def override(experiment: Experiment, texts: Iterable[str]) -> Experiment:
         if section == "train" and name == "label_source":
             methods = " or ".join(FORMER_SOURCES.values())
             raise InputError(f"--set {text}: choose a method instead, with --method {methods}")
-    return settings.override(experiment, texts, choose=CHOOSE)
+    changed = settings.override(experiment, texts, choose=CHOOSE)
+    named = {text.partition("=")[0].strip() for text in texts}
+    is_decided = "model.unit_length" in named or not named & {"method.name", "model.name"}
+    return changed if is_decided else with_own_embedding(changed)
 
 
 def upgraded(content: Any) -> Any:

@@ -101,6 +101,7 @@ def layer_of_length_one(record: RecordedComparison) -> Iterator[str]:
     """Where the 13-CNN has the paper's ℓ2 layer under some methods and not under others."""
     methods, seed = record.asked.methods, record.asked.seeds[0]
     models = {method: record.asked.experiment(method, seed).model for method in methods}
+    models |= {made.run.method: made.experiment.model for made in (*record.tried, *record.runs)}
     having = [method for method, model in models.items() if model.name == "13-cnn" and model.unit_length]
     if 0 < len(having) < len(methods):
         yield f"Features have length 1 under {', '.join(having)}, as in LaplaceNet's paper, and not under the others."

@@ -59,7 +59,7 @@ PRESET_WORDS = {
 }
 
 UNIT_LENGTH = "The 13-CNN's features have length 1 (`model.unit_length`)."
-NO_UNIT_LENGTH = f"{UNIT_LENGTH[:-1]} in LaplaceNet's paper; under this method they have not."
+NO_UNIT_LENGTH = f"{UNIT_LENGTH[:-1]} in LaplaceNet's paper; under this method they do not."
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Batch:
     used_guesses: Float[Tensor, ""] | None = None
 
     def note_used(self, counts: Tensor) -> None:
-        """Which guesses count in the loss, or how much each does: a person wants to know the share of them."""
+        """Which guesses count in the loss, or how much each does."""
         if self.used_guesses is not None:
             self.used_guesses.add_(counts.detach().float().mean())
 
@@ -177,8 +177,8 @@ class DividesRows(Protocol):
 
 
 def leaves_guesses_out(method: Method) -> bool:
-    """Whether the method says so: its loss then tells `Batch.note_used` which guesses count."""
-    return bool(getattr(method, "leaves_guesses_out", False))
+    """Whether only some guesses count in its loss. Its class says so itself: one derived from it has another loss."""
+    return bool(vars(type(method)).get("leaves_guesses_out", False))
 
 
 def row_divider(method: Method) -> DividesRows | None:

@@ -37,9 +37,9 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
 class Muon(torch.optim.SGD):
     """SGD; but in groups with a `matrix_momentum` the gradient is replaced by what Muon takes in its place.
 
-    A weight is a matrix with a row for each output channel. Matrices of as many rows are made orthogonal together, the
-    narrower ones filled with columns of zeros, which change nothing else: kernels are short, and there are fewer this
-    way. Their own momentum is applied here, so SGD's is 0 in these groups.
+    A weight is a matrix with a row for each output channel. Matrices with the same number of rows are made orthogonal
+    together, the narrower ones filled with columns of zeros, which change nothing else: kernels are short, and there
+    are fewer this way. Their own momentum is applied here, so SGD's is 0 in these groups.
     """
 
     @torch.no_grad()

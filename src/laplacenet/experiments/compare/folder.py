@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -177,23 +178,25 @@ class ComparisonFolder:
         """With this file the run is finished."""
         write_sealed(self._finished(finished.run), finished.to_json())
 
-    def set_aside(self, finished: FinishedRun) -> None:
-        """Keep a finished run and its folder under `earlier`, so that it is made again."""
-        kept = self._set_aside(finished)
+    def set_aside(self, run: ComparedRun) -> None:
+        """Keep a run's folder, and its result if it is finished, under `earlier`, so that it is made again."""
+        kept = self.folder / EARLIER / f"{run.name.replace('/', '-')}-{secrets.token_hex(4)}"
+        if self.is_done(run):
+            kept = self._set_aside(self.result(run))
         kept.parent.mkdir(exist_ok=True)
-        made = self.folder / finished.run.name
+        made = self.folder / run.name
         if made.is_dir():
-            made.rename(kept.with_suffix(""))
-        self._finished(finished.run).replace(kept)
+            made.rename(kept)
+        if self.is_done(run):
+            self._finished(run).replace(named_json(kept))
 
     def _was_set_aside(self, finished: FinishedRun) -> bool:
-        return self._set_aside(finished).is_file()
+        return named_json(self._set_aside(finished)).is_file()
 
     def _set_aside(self, finished: FinishedRun) -> Path:
-        """A run that was set aside twice had other settings each time."""
-        made = json.dumps(finished.to_json(), sort_keys=True).encode()
-        name = finished.run.name.replace("/", "-")
-        return self.folder / EARLIER / f"{name}-{hashlib.sha256(made).hexdigest()[:12]}.json"
+        """A run may be set aside twice; where and when it was made tells which."""
+        made = hashlib.sha256(json.dumps(finished.origin, sort_keys=True).encode()).hexdigest()
+        return self.folder / EARLIER / f"{finished.run.name.replace('/', '-')}-{made[:8]}"
 
     def _finished(self, run: ComparedRun) -> Path:
         return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")
@@ -221,6 +224,10 @@ class ComparisonFolder:
         """The content of a file with a checksum; the error for a damaged one says what to do."""
         with with_remedy(remedy):
             return read_sealed(path)
+
+
+def named_json(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from laplacenet.experiments.compare.data_hashes import DataHashes
 from laplacenet.experiments.compare.folder import DATA, STEP_TIMES
 from laplacenet.experiments.compare.held_out import with_held_out
 from laplacenet.experiments.compare.schedule import Schedule
-from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.finished_runs import ComparedRun, FinishedRun, curve_of, without_paths
 from laplacenet.experiments.fitting import fit_method
 from laplacenet.experiments.notation import to_json
@@ -30,7 +30,7 @@ from laplacenet.training.checkpoint import checkpoint_step
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.methods.presets import ORIGINAL
 
-HARDWARE = "hardware"
+HARDWARE, SETTINGS = "hardware", "settings"
 MEASURED_WITH_STEPS = 10**6  # as if for a long run: its supervised start is then not cut
 
 
@@ -44,46 +44,53 @@ class Workbench(Schedule):
     def task(self, run: ComparedRun) -> Task:
         """With the rate and the steps that are due; measures the step time first where it is not known yet.
 
-        A run that has begun keeps its steps, though measured again they might be others.
+        A run that has begun keeps all its settings, though begun now it might have others.
         """
         comparison, begun = self.comparison, self._begun(run)
-        experiment = comparison.experiment(run.method, run.seed)
-        if begun is not None and without_paths(begun).data == without_paths(experiment).data:
-            experiment = replace(experiment, data=begun.data)  # the same files may have been moved since
+        experiment = begun or comparison.experiment(run.method, run.seed)
         task = self.task_of_seed(run.seed)
         task = replace(task, experiment=experiment, views=views_of(task.dataset.train, experiment))
         limit_s = comparison.for_s
         if run.is_tuning and comparison.tuning is not None:
             task, limit_s = with_held_out(task, comparison.tuning.held_out), comparison.tuning.for_s
+        if begun is not None:
+            return task
         train = experiment.train if run.lr is None else replace(experiment.train, lr=run.lr)
         if limit_s is not None:
-            steps = self.step_times(run.method, task).steps_within(limit_s) if begun is None else begun.train.steps
-            train = replace(train, steps=steps)
+            train = replace(train, steps=self.step_times(run.method, task).steps_within(limit_s))
         return self._fitted(replace(task, experiment=replace(experiment, train=train)), run.method)
 
     def _fitted(self, task: Task, method: str) -> Task:
         """Papers' own settings stay as they are."""
         return task if self.comparison.preset == ORIGINAL else fit_method(task, self.comparison.settings_of(method))
 
-    def changed_runs(self) -> list[tuple[FinishedRun, list[str]]]:
-        """Finished runs with settings that runs made now would not have: defaults may have changed since."""
-        finished = [*self.tuning_results(), *self.results()]
-        return [(result, changed) for result in finished if (changed := self._changed_settings(result))]
+    def changed_runs(self) -> dict[ComparedRun, list[str]]:
+        """Runs with settings that they would not have if made now, by run: defaults may have changed since.
 
-    def _changed_settings(self, finished: FinishedRun) -> list[str]:
-        task, method = self.task_of_seed(self.comparison.seeds[0]), finished.run.method
-        made = without_paths(finished.experiment)
-        experiment = self.comparison.experiment(method, finished.run.seed)
+        Finished ones and those that have begun and wait to be resumed.
+        """
+        made = {result.run: result.experiment for result in (*self.tuning_results(), *self.results())}
+        for run in (*self.tuning_runs, *self.comparison.final_runs):
+            begun = None if self.is_done(run) or self.is_claimed(run) else self._begun(run)
+            if begun is not None:
+                made[run] = begun
+        return {run: changed for run, experiment in made.items() if (changed := self._changes(run, experiment))}
+
+    def _changes(self, run: ComparedRun, made: Experiment) -> list[str]:
+        task, made = self.task_of_seed(self.comparison.seeds[0]), without_paths(made)
+        experiment = self.comparison.experiment(run.method, run.seed)
         train = replace(experiment.train, lr=made.train.lr, steps=made.train.steps)
-        expected = self._fitted(replace(task, experiment=replace(experiment, train=train)), method).experiment
+        expected = self._fitted(replace(task, experiment=replace(experiment, train=train)), run.method).experiment
         return differing_settings(to_json(made), to_json(without_paths(expected)))
 
     def _begun(self, run: ComparedRun) -> Experiment | None:
         """The settings of a run that has begun; what is wrong with its files is said when it goes on."""
         try:
-            return read_experiment(RunFolder.open(self.folder / run.name))
+            begun = read_experiment(RunFolder.open(self.folder / run.name))
         except InputError:
             return None
+        data = self.comparison.experiment(run.method, run.seed).data
+        return begun if without_paths(begun).data == without_paths(replace(begun, data=data)).data else None
 
     def task_of_seed(self, seed: int) -> Task:
         """The data with the labels of a seed; it is read once for all methods and seeds."""
@@ -117,17 +124,18 @@ class Workbench(Schedule):
             self.refuse_other_data(finished, source=self.folder)
 
     def step_times(self, method: str, task: Task) -> StepTimes:
-        """Measured once on each machine, also where the folder was copied from another one."""
+        """Measured once on each machine, also where the folder was copied from another one, and for new settings."""
         path, hardware = self._step_times(method), provenance(self.execution.device)[HARDWARE]
         path.parent.mkdir(exist_ok=True)
         with self.lock(f"{STEP_TIMES}-{path.stem}"):
+            long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
+            settings = to_json(replace(long, seed=0, data=DataConfig()))
             if os.path.lexists(path):
                 content = self._read(path, remedy="delete it to measure the steps again")
-                if content.pop(HARDWARE, hardware) == hardware:  # older versions do not say where they measured
+                if content.pop(HARDWARE, None) == hardware and content.pop(SETTINGS, None) == settings:
                     return decode(StepTimes, content, source=str(path))
-            long = replace(task.experiment, train=replace(task.experiment.train, steps=MEASURED_WITH_STEPS))
             times = measure_step_times(replace(task, experiment=long), self.execution)
-            write_sealed(path, dataclasses.asdict(times) | {HARDWARE: hardware})
+            write_sealed(path, dataclasses.asdict(times) | {HARDWARE: hardware, SETTINGS: settings})
             return times
 
     def epochs(self, run: ComparedRun, task: Task, monitor: Monitor) -> Iterator[EpochRecord]:

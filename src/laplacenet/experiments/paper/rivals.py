@@ -58,7 +58,7 @@ def with_labels(experiment: Experiment, preset: str, n_labeled: int) -> Experime
     """What follows from the number of labels: LP's first stage; as in the papers also labeled batches and steps."""
     method, train = experiment.method.name, experiment.train
     if method == "lp":
-        labeled, unlabeled = n_labeled // train.batch_size, unlabeled_steps(train, n_labeled)
+        labeled, unlabeled = max(1, n_labeled // train.batch_size), unlabeled_steps(train, n_labeled)
         share = replace(experiment.method, first_stage=labeled / (labeled + unlabeled))  # type: ignore[call-arg]
         steps = LP_EPOCHS * (labeled + unlabeled) if preset == ORIGINAL else train.steps
         return replace(experiment, method=share, train=replace(train, steps=steps))

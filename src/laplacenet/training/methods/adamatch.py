@@ -62,6 +62,7 @@ class AdaMatch(WeakStrong):
 
     config: AdaMatchConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "FixMatch with a relative threshold and guesses aligned to labeled outputs"
     source: ClassVar[str] = "Berthelot et al., AdaMatch, 2022"
 

@@ -79,7 +79,8 @@ class BaseMethod:
     divides_rows: ClassVar[bool] = False
     """Whether processes divide its batches (`share`). It is not inherited: every class that can says so itself."""
     leaves_guesses_out: ClassVar[bool] = False
-    """Whether only some guesses count in its loss, such as confident ones; it then tells `Batch.note_used` which."""
+    """Whether only some guesses count in its loss, such as confident ones; it then tells `Batch.note_used` which. Like
+    `divides_rows` it is not inherited."""
     summary: ClassVar[str] = ""
     source: ClassVar[str] = ""
 

@@ -44,6 +44,7 @@ class FixMatch(WeakStrong):
 
     config: FixMatchConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "confident guesses on weak views train the strong ones"
     source: ClassVar[str] = "Sohn et al., FixMatch, 2020"
 

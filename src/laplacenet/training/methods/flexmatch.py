@@ -68,6 +68,7 @@ class FlexMatch(WeakStrong):
 
     config: FlexMatchConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "FixMatch with lower thresholds for classes that are learned less well"
     source: ClassVar[str] = "Zhang et al., FlexMatch, 2021"
 

@@ -71,6 +71,7 @@ class FreeMatch(WeakStrong):
 
     config: FreeMatchConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "FixMatch with thresholds that follow the network's confidence in each class"
     source: ClassVar[str] = "Wang et al., FreeMatch, 2023"
 

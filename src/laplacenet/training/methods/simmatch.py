@@ -132,6 +132,7 @@ class SimMatch(WeakStrong):
 
     config: SimMatchConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "guesses and similarities to labeled images that correct each other"
     source: ClassVar[str] = "Zheng et al., SimMatch, 2022"
 

@@ -67,6 +67,7 @@ class SoftMatch(WeakStrong):
 
     config: SoftMatchConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "FixMatch with Gaussian weights in place of a threshold, and uniform alignment"
     source: ClassVar[str] = "Chen et al., SoftMatch, 2023"
 

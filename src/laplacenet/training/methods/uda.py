@@ -55,6 +55,7 @@ class UDA(WeakStrong):
 
     config: UDAConfig
 
+    leaves_guesses_out: ClassVar[bool] = True
     summary: ClassVar[str] = "strong views follow the sharpened outputs of weak ones"
     source: ClassVar[str] = "Xie et al., Unsupervised Data Augmentation, 2020"
 

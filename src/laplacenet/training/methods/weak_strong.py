@@ -1,7 +1,6 @@
 """What FixMatch and its successors share: guesses on weak views, losses on strong ones, an average that is judged."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -62,8 +61,6 @@ class WeakStrong(Averaged):
     """Cross-entropy on weak views of labeled images + what a subclass makes of the unlabeled ones."""
 
     config: WeakStrongConfig
-
-    leaves_guesses_out: ClassVar[bool] = True
 
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
