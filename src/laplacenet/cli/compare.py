@@ -61,7 +61,7 @@ Limit = Annotated[
 ]
 Again = Annotated[
     bool,
-    typer.Option("--again", help="Make runs again whose settings have changed since; the old ones are kept."),
+    typer.Option("--again", help="Redo runs whose settings have changed since; the old ones are kept."),
 ]
 Out = Annotated[Path | None, typer.Option(help="The folder of the comparison.  [default: runs/compare-DATA]")]
 Record = Annotated[

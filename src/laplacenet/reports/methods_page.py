@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from laplacenet.experiments.compare.folder import require_folder
 from laplacenet.reports.comparison import draw_comparison
 from laplacenet.reports.comparison_view import (
     NOTHING,
@@ -29,6 +28,7 @@ from laplacenet.reports.recorded_comparison import RecordedComparison
 from laplacenet.reports.rendering import keep_together, plain_cell
 from laplacenet.reports.style import reduce_colors
 from laplacenet.runtime import write_whole
+from laplacenet.runtime.files import require_folder
 from laplacenet.training import METHODS
 
 INDEX, FOLDER = "methods.md", "methods"

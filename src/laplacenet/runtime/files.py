@@ -8,11 +8,12 @@ import json
 import os
 import secrets
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from laplacenet.runtime.errors import InputError
+from laplacenet.runtime.errors import FULL, InputError
 from laplacenet.runtime.memory import free_memory
 
 TEMPORARY = ".tmp"
@@ -142,3 +143,19 @@ def read_sealed(path: Path) -> dict[str, Any]:
 def checksum(content: dict[str, Any]) -> str:
     """A checksum of the JSON's values; spacing does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def require_folder(folder: Path, *, option: str = "--out") -> None:
+    """A folder that can be written to, made if need be; `option` named it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileExistsError as error:
+        raise InputError(f"{option} {folder}: is no folder; name one, or one that is to be made") from error
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise InputError(
+            f"{option} {folder}: cannot be written to ({error.strerror}); choose another {option}"
+        ) from error

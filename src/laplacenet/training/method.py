@@ -112,7 +112,7 @@ class Batch:
     used_guesses: Float[Tensor, ""] | None = None
 
     def note_used(self, counts: Tensor) -> None:
-        """Which guesses count in the loss, or how much each does."""
+        """Add the share of guesses that count in the loss, or the mean of their weights."""
         if self.used_guesses is not None:
             self.used_guesses.add_(counts.detach().float().mean())
 

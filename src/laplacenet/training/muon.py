@@ -20,7 +20,7 @@ MATRIX_MOMENTUM = "matrix_momentum"
 def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     """The same singular vectors with singular values near 1, by a Newton–Schulz iteration: products alone.
 
-    On a GPU that has it in bf16: a singular value need not be near 1 by more digits than that.
+    Computed in bf16 on a GPU that has it: singular values need no more digits than that.
     """
     a, b, c = COEFFICIENTS
     X = matrices.mT if matrices.shape[1] > matrices.shape[2] else matrices

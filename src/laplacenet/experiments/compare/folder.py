@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,8 +18,7 @@ from laplacenet.experiments.compare.data_hashes import DataHashes
 from laplacenet.experiments.finished_runs import ComparedRun, FailedRun, FinishedRun, read_finished_run
 from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed
 from laplacenet.runtime.decoding import decode
-from laplacenet.runtime.errors import FULL
-from laplacenet.runtime.files import CHECKSUM, TEMPORARY
+from laplacenet.runtime.files import CHECKSUM, TEMPORARY, require_folder
 
 STATE = "comparison.json"
 FINISHED, FAILED, STEP_TIMES, CLAIMS, EARLIER = "finished", "failed", "step-times", "claims", "earlier"
@@ -160,7 +158,7 @@ class ComparisonFolder:
             return True
 
     def _claim_lock(self, run: ComparedRun) -> filelock.BaseFileLock:
-        return self.lock(run.name.replace("/", "-"), timeout=0.0)
+        return self.lock(file_name(run), timeout=0.0)
 
     def lock(self, name: str, *, timeout: float = -1.0) -> filelock.BaseFileLock:
         """Held by one process at a time, and given up when the process ends."""
@@ -180,7 +178,7 @@ class ComparisonFolder:
 
     def set_aside(self, run: ComparedRun) -> None:
         """Keep a run's folder, and its result if it is finished, under `earlier`, so that it is made again."""
-        kept = self.folder / EARLIER / f"{run.name.replace('/', '-')}-{secrets.token_hex(4)}"
+        kept = self.folder / EARLIER / f"{file_name(run)}-{secrets.token_hex(4)}"
         if self.is_done(run):
             kept = self._set_aside(self.result(run))
         kept.parent.mkdir(exist_ok=True)
@@ -196,10 +194,10 @@ class ComparisonFolder:
     def _set_aside(self, finished: FinishedRun) -> Path:
         """A run may be set aside twice; where and when it was made tells which."""
         made = hashlib.sha256(json.dumps(finished.origin, sort_keys=True).encode()).hexdigest()
-        return self.folder / EARLIER / f"{finished.run.name.replace('/', '-')}-{made[:8]}"
+        return self.folder / EARLIER / f"{file_name(finished.run)}-{made[:8]}"
 
     def _finished(self, run: ComparedRun) -> Path:
-        return self.folder / FINISHED / (run.name.replace("/", "-") + ".json")
+        return self.folder / FINISHED / f"{file_name(run)}.json"
 
     def keep_failure(self, run: ComparedRun, error: Exception) -> None:
         """Record that the run failed, so that the others go on."""
@@ -218,12 +216,17 @@ class ComparisonFolder:
         return decode(FailedRun, self._read(path, remedy="delete it"), source=str(path))
 
     def _failed(self, run: ComparedRun) -> Path:
-        return self.folder / FAILED / (run.name.replace("/", "-") + ".json")
+        return self.folder / FAILED / f"{file_name(run)}.json"
 
     def _read(self, path: Path, *, remedy: str) -> dict[str, Any]:
         """The content of a file with a checksum; the error for a damaged one says what to do."""
         with with_remedy(remedy):
             return read_sealed(path)
+
+
+def file_name(run: ComparedRun) -> str:
+    """The run's name, without its folder."""
+    return run.name.replace("/", "-")
 
 
 def named_json(path: Path) -> Path:
@@ -237,19 +240,3 @@ def with_remedy(remedy: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{error}; {remedy}") from error
-
-
-def require_folder(folder: Path, *, option: str = "--out") -> None:
-    """A folder that can be written to, made if need be; `option` named it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except FileExistsError as error:
-        raise InputError(f"{option} {folder}: is no folder; name one, or one that is to be made") from error
-    except OSError as error:
-        if error.errno in FULL:
-            raise
-        raise InputError(
-            f"{option} {folder}: cannot be written to ({error.strerror}); choose another {option}"
-        ) from error

@@ -90,7 +90,7 @@ def imported_method(name: str) -> type[BaseMethod]:
 
 def config_class(name: str) -> type[MethodConfig]:
     """The settings of the method with this name: the type of its field `config`."""
-    method: Any = method_class(name)  # for mypy, which takes no class for hashable
+    method: Any = method_class(name)  # mypy does not see that a class is hashable
     return _config_of(method)
 
 
