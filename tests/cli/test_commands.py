@@ -72,6 +72,16 @@ def test_help_does_not_wait_for_torch() -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
+def test_a_crash_in_compiled_code_says_where_it_happened() -> None:
+    code = "import ctypes, sys\nfrom laplacenet.cli.app import app, main\n"
+    code += "@app.command()\ndef crash() -> None: ctypes.string_at(0)\n"
+    code += "sys.argv = ['laplacenet', 'crash']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in done.stderr
+    assert "in crash" in done.stderr
+
+
 def test_names_that_are_checked_before_torch_is_there_are_those_that_exist() -> None:
     assert options.MODELS == MODELS
     assert (*PRESETS, *METHOD_PRESETS) == options.PRESETS

@@ -8,6 +8,7 @@ they are called: `--help` and a wrong path are answered at once.
 
 import contextlib
 import errno
+import faulthandler
 import logging
 import os
 import shlex
@@ -131,6 +132,8 @@ def main() -> NoReturn:
     # spin for microseconds, then sleep. Read when torch is imported, which is later.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)  # where each thread stood, if compiled code crashes
     keep_freed_memory()
     accept_any_character()
     launch = read_launch()
