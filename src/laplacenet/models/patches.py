@@ -73,8 +73,8 @@ def some_patches(x: Float[Tensor, "n c h w"], rng: np.random.Generator) -> Float
     n, _, height, width = x.shape
     rows = rng.integers(n, size=N_PATCHES)
     tops, lefts = rng.integers(height - SIDE + 1, size=N_PATCHES), rng.integers(width - SIDE + 1, size=N_PATCHES)
-    places = zip(rows.tolist(), tops.tolist(), lefts.tolist(), strict=True)
-    return torch.stack([x[row, :, top : top + SIDE, left : left + SIDE].flatten() for row, top, left in places])
+    windows = x.unfold(2, SIDE, 1).unfold(3, SIDE, 1)  # a view of every patch
+    return windows[rows, :, tops, lefts].flatten(1)
 
 
 def centroids(Z: Float[Tensor, "m d"], n: int, *, rng: np.random.Generator) -> Float[Tensor, "n d"]:
