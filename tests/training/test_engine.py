@@ -158,6 +158,34 @@ def test_averaged_weights_label_and_are_judged(pictures: ImageSet) -> None:
     assert not torch.equal(run.learner.teacher.head.weight, run.learner.student.head.weight)
 
 
+@pytest.mark.parametrize(("passes", "n_steps"), [(0.5, 3), (1.0, 6), (2.0, 12), (2.5, 16)])
+def test_labels_are_computed_anew_after_so_many_passes(pictures: ImageSet, passes: float, n_steps: int) -> None:
+    method = method_named("laplacenet", pictures, replace(TRAIN, steps=60))
+    method = replace(method, config=replace(method.config, epoch_passes=passes))
+    run = run_with(method, pictures)
+    plan = method.plan_epoch(5, 30, learner=run.learner.eval(), inputs=pictures.images)
+    assert plan.n_steps == n_steps  # 51 unlabeled images, 8 a step
+    unlabeled = method.draw(plan, 30, n_steps).rows[:, 4:].flatten()
+    times_drawn = torch.bincount(unlabeled, minlength=60)[method.problem.unlabeled]
+    assert int(times_drawn.max() - times_drawn.min()) <= 1
+    passed = [set(drawn.tolist()) for drawn in unlabeled.split(51)]
+    assert len(unlabeled) > 51 or passes <= 1
+    assert all(len(each) == 51 for each in passed[:-1])
+
+
+@pytest.mark.parametrize("passes", [0.5, 1.0, 2.5])
+def test_the_next_epochs_rows_are_foreseen(pictures: ImageSet, passes: float) -> None:
+    method = method_named("laplacenet", pictures, replace(TRAIN, steps=60))
+    method = replace(method, config=replace(method.config, epoch_passes=passes))
+    learner = run_with(method, pictures).learner.eval()
+    plan = method.plan_epoch(5, 30, learner=learner, inputs=pictures.images)
+    after = method.plan_epoch(6, plan.end_step, learner=learner, inputs=pictures.images)
+    expected = method.expected_after(plan)
+    assert expected is not None
+    assert after.draws_like(expected)
+    assert not torch.equal(after.order, plan.order)
+
+
 @dataclass(frozen=True)
 class EverythingConfig(MethodConfig):
     name: str = "everything"
@@ -327,6 +355,7 @@ def test_a_batch_of_one_view_is_refused(pictures: ImageSet) -> None:
         ("laplacenet", "n_views", 0),
         ("laplacenet", "mixup_alpha", -1.0),
         ("network-labels", "supervised_passes", -1),
+        ("laplacenet", "epoch_passes", 0.0),
     ],
 )
 def test_settings_of_a_method_that_make_no_sense_are_refused(name: str, field: str, value: float) -> None:

@@ -126,8 +126,9 @@ class BaseMethod:
         first_step = plan.end_step
         if plan.phase != SEMI_SUPERVISED or first_step >= self.steps:
             return None
-        order = self.shuffled(np.sort(plan.order.numpy()), plan.index + 1)
-        n_steps = min(self.epoch_steps(len(order)), self.steps - first_step)
+        rows = np.unique(plan.order.numpy())
+        order = self.shuffled(rows, plan.index + 1)
+        n_steps = min(self.epoch_steps(len(rows)), self.steps - first_step)
         return EpochPlan(plan.index + 1, plan.phase, first_step, n_steps, order)
 
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:

@@ -6,6 +6,7 @@ pseudo-labels with one plain cross-entropy over several strong views of each ima
 epoch the graph is built anew from the features that the network has by then.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -62,16 +63,19 @@ class PseudoLabelConfig(MixUpConfig):
 
     `class_weighting` weights each image's loss as Iscen et al. do, which LaplaceNet found harmful. With an `ema_decay`
     the features that are labeled, and the network that is tested, are those of a moving average of the weights.
+    `epoch_passes` over the unlabeled images (in the paper 1) make an epoch, before which labels are computed anew.
     """
 
     supervised_passes: int = 100
     class_weighting: bool = False
     ema_decay: float = 0.0
+    epoch_passes: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.supervised_passes >= 0, "supervised_passes", "not be negative")
         self.require(0 <= self.ema_decay < 1, "ema_decay", "lie in [0, 1)")
+        self.require(0 < self.epoch_passes <= 1000, "epoch_passes", "lie above 0 and be at most 1000")
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,13 @@ class PseudoLabeling(MixUpTraining):
             f"the supervised start is cut from {self.wanted_supervised_steps} to {self.supervised_steps} steps,"
             f" a fifth of the {self.steps} in all"
         ]
+
+    def epoch_steps(self, n_unlabeled: int) -> int:
+        return super().epoch_steps(math.ceil(self.config.epoch_passes * n_unlabeled))
+
+    def shuffled(self, rows: Int64[np.ndarray, " n"], epoch: int) -> Int64[Tensor, " passes_n"]:
+        n_passes = math.ceil(self.config.epoch_passes)
+        return torch.cat([super(PseudoLabeling, self).shuffled(rows, epoch * n_passes + i) for i in range(n_passes)])
 
     def plan_epoch(self, index: int, first_step: int, *, learner: nn.Module, inputs: Tensor) -> EpochPlan:
         """Lines 8 to 13 of Algorithm 2 (before them, a piece of the supervised start as long as an epoch)."""
