@@ -69,9 +69,8 @@ def measure_step_s(context: LabelingContext) -> tuple[float, float]:
         label_s = [epoch.label_s for epoch in train(run, monitor=watch)]
     # an epoch is yielded when its loss has been read, which waits for the GPU
     step_s = (time.perf_counter() - watch.began_at - sum(label_s[1:])) / MEASURED
-    n_unlabeled = max(1, int((labels < 0).sum()))
-    epoch_steps = n_unlabeled // min(config.unlabeled_batch_size, n_unlabeled)
     pass_s = sum(label_s) / len(label_s)
+    epoch_steps = method.epoch_steps(max(1, len(problem.unlabeled)))
     return max(step_s, 1e-4) + pass_s / epoch_steps, pass_s * len(rows) / len(chosen)
 
 
