@@ -79,6 +79,14 @@ def test_a_threshold_within_reach_is_not_mentioned(settings: tuple[str, ...]) ->
     assert confidence_notes(fixmatch(*settings), n_classes=100) == []
 
 
+def test_every_method_that_waits_for_a_fixed_probability_is_told() -> None:
+    methods = {
+        name: override(with_method(preset_named("cifar100"), name), ["model.unit_length=true"]) for name in METHODS
+    }
+    told = {name for name, experiment in methods.items() if confidence_notes(experiment, n_classes=10_000)}
+    assert told == {"uda", "fixmatch", "flexmatch", "simmatch", "dual-student"}
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_normalized_embedding_comes_and_goes_with_the_method(method: str) -> None:
     chosen = with_method(preset_named("cifar100"), method)

@@ -10,9 +10,6 @@ from scipy.optimize import brentq
 
 from laplacenet.experiments.experiment import Experiment
 
-WAITING = ("uda", "fixmatch", "flexmatch", "simmatch", "dual-student")
-"""Methods with a threshold that does not follow from how sure the network is."""
-
 
 def largest_confidence(n_classes: int, *, decay: float) -> float:
     """The probability of the right class where cross-entropy and weight decay hold the balance.
@@ -34,7 +31,7 @@ def largest_confidence(n_classes: int, *, decay: float) -> float:
 def confidence_notes(experiment: Experiment, *, n_classes: int) -> list[str]:
     """A warning where a method's threshold lies above what the network can reach."""
     train, model = experiment.train, experiment.model
-    threshold = getattr(experiment.method, "threshold", None) if experiment.method.name in WAITING else None
+    threshold = getattr(experiment.method, "threshold", None) if experiment.method.threshold_is_fixed else None
     if threshold is None or model.name != "13-cnn" or not model.unit_length or train.optimizer == "adamw":
         return []
     decay = train.weight_decay if train.head_decay is None else train.head_decay

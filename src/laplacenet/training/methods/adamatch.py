@@ -28,6 +28,8 @@ class AdaMatchConfig(FixMatchConfig):
     name: str = "adamatch"
     momentum: float = 0.999
 
+    threshold_is_fixed: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)")

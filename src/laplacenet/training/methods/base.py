@@ -39,6 +39,8 @@ class MethodConfig:
     unit_length: ClassVar[bool] = False
     """Whether the 13-CNN's embedding is ℓ2-normalized under this method, as in LaplaceNet's paper and Iscen et al.'s.
     With that layer weight decay bounds the probabilities, and a threshold of 0.95 may be out of reach."""
+    threshold_is_fixed: ClassVar[bool] = False
+    """Whether its `threshold` is a probability that guesses wait for, however sure the network is as a whole."""
 
     def require(self, is_right: bool, field_name: str, accepted: str) -> None:
         if not is_right:

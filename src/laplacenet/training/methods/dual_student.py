@@ -54,6 +54,8 @@ class DualStudentConfig(ConsistencyConfig):
     n_heads: int = later_setting(2, before=1)
     head_distance: float = 0.01
 
+    threshold_is_fixed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_weight("stabilization", "head_distance")

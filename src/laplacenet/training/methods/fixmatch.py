@@ -24,6 +24,8 @@ class FixMatchConfig(WeakStrongConfig):
     name: str = "fixmatch"
     threshold: float = 0.95
 
+    threshold_is_fixed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.threshold <= 1, "threshold", "lie between 0 and 1")

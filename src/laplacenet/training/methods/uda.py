@@ -36,6 +36,8 @@ class UDAConfig(WeakStrongConfig):
     temperature: float = 0.4
     signal_annealing: str = "none"
 
+    threshold_is_fixed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.threshold <= 1, "threshold", "lie between 0 and 1")
