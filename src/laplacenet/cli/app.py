@@ -133,7 +133,7 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if sys.__stderr__ is not None:
-        faulthandler.enable(sys.__stderr__)  # where each thread stood, if compiled code crashes
+        faulthandler.enable(sys.__stderr__)  # a crash in compiled code prints every thread's traceback
     keep_freed_memory()
     accept_any_character()
     launch = read_launch()

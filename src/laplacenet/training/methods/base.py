@@ -40,7 +40,7 @@ class MethodConfig:
     """Whether the 13-CNN's embedding is ℓ2-normalized under this method, as in LaplaceNet's paper and Iscen et al.'s.
     With that layer weight decay bounds the probabilities, and a threshold of 0.95 may be out of reach."""
     threshold_is_fixed: ClassVar[bool] = False
-    """Whether its `threshold` is a probability that guesses wait for, however sure the network is as a whole."""
+    """Whether only guesses of at least the probability `threshold` count, rather than one relative to the network's."""
 
     def require(self, is_right: bool, field_name: str, accepted: str) -> None:
         if not is_right:

@@ -63,7 +63,7 @@ class PseudoLabelConfig(MixUpConfig):
 
     `class_weighting` weights each image's loss as Iscen et al. do, which LaplaceNet found harmful. With an `ema_decay`
     the features that are labeled, and the network that is tested, are those of a moving average of the weights.
-    `epoch_passes` over the unlabeled images (in the paper 1) make an epoch, before which labels are computed anew.
+    Labels are recomputed before each epoch of `epoch_passes` passes over the unlabeled images (LaplaceNet: 1).
     """
 
     supervised_passes: int = 100
@@ -208,7 +208,7 @@ class PseudoLabeling(MixUpTraining):
     def epoch_steps(self, n_unlabeled: int) -> int:
         return super().epoch_steps(math.ceil(self.config.epoch_passes * n_unlabeled))
 
-    def shuffled(self, rows: Int64[np.ndarray, " n"], epoch: int) -> Int64[Tensor, " passes_n"]:
+    def shuffled(self, rows: Int64[np.ndarray, " n"], epoch: int) -> Int64[Tensor, " n_drawn"]:
         n_passes = math.ceil(self.config.epoch_passes)
         return torch.cat([super(PseudoLabeling, self).shuffled(rows, epoch * n_passes + i) for i in range(n_passes)])
 
