@@ -61,6 +61,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --recipe digits", "--recipe"),
         ("train digits --set train.step=5", "unknown field 'step'; choose one of steps"),
         ("train digits --set steps=5", "unknown field 'steps'"),
+        ("train digits --set method.unit_length=1", "unknown field 'unit_length'; choose one of name, n_views, mixup"),
         ("train digits --set train.steps", "write section.field=value"),
         ("train digits --set train.steps=-5", "must be at least 1"),
         ("train digits --set augment.pad=8", "pad is 8, but the images are 8×8"),

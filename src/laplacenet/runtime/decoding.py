@@ -145,7 +145,9 @@ class Decoder:
 
 @functools.cache
 def hints_of(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    """The type of each field; a class variable is none."""
+    hints = typing.get_type_hints(kind)
+    return {name: hints[name] for name in fields_of(kind)}
 
 
 @functools.cache
