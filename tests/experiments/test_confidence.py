@@ -16,7 +16,7 @@ from laplacenet.models.build import ModelConfig, build_network
 from laplacenet.training import METHODS
 from laplacenet.training.methods.presets import EQUAL
 
-WITH_UNIT_LENGTH = {"laplacenet", "supervised", "network-labels", "lp", "mt-lp"}
+WITH_UNIT_LENGTH = {"laplacenet", "supervised", "network-labels", "lp"}
 
 
 def fitted_confidence(n_classes: int, decay: float) -> float:

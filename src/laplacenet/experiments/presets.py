@@ -8,12 +8,12 @@ from dataclasses import replace
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import DATASET_NAMES
 from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
-from laplacenet.experiments.paper.variants import laplacenet
+from laplacenet.experiments.paper.variants import TRAINING, laplacenet
 from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig, config_class
-from laplacenet.training.methods.presets import METHOD_PRESETS, method_preset
+from laplacenet.training.methods.presets import METHOD_PRESETS, ORIGINAL, SAME, method_preset
 
 
 def digits() -> Experiment:
@@ -115,19 +115,23 @@ def with_preset(experiment: Experiment, name: str) -> Experiment:
 def with_method_preset(experiment: Experiment, name: str) -> Experiment:
     """The experiment's method as in its own paper (`original`) or on LaplaceNet's terms (`equal`).
 
-    Where a preset says anything, the method's other settings are its defaults.
+    Where a preset says anything, the method's other settings are its defaults. LaplaceNet and its two baselines follow
+    the paper on the paper's data as it is; on other data `equal` gives them the optimizer that the others get.
     """
     method = experiment.method.name
     overrides = method_preset(method, name, data=experiment.data.name)
-    if not overrides:
+    if not overrides and experiment.data.name in TRAINING:
         return experiment
     if experiment.data.name == VECTORS:
         raise InputError(f"--preset {name} is for pictures, and {VECTORS} holds vectors; choose --preset {VECTORS}")
+    if not overrides and name == ORIGINAL:
+        known = ", ".join(TRAINING)
+        raise InputError(f"--preset {name}: the paper of {method} has settings for {known} only; choose one of these")
     sections: dict[str, dict[str, object]] = {}
-    for path, value in overrides.items():
+    for path, value in (overrides or SAME).items():
         section, _, field = path.partition(".")
         sections.setdefault(section, {})[field] = value
-    fresh = replace(experiment, method=config_class(method)(**{"name": method}))
+    fresh = replace(experiment, method=config_class(method)(**{"name": method})) if overrides else experiment
     changed = {section: replace(getattr(fresh, section), **fields) for section, fields in sections.items()}
     return replace(fresh, name=f"{experiment.name}-{name}", **changed)
 

@@ -26,7 +26,7 @@ def supervised(batch: Batch) -> float:
     return float(functional.cross_entropy(batch.views[:4], batch.tables[TARGETS][:4]))
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("threshold", [0.0, 0.6, 0.999])
 def test_uda_is_the_divergence_from_the_sharpened_guess_where_the_plain_one_is_confident(threshold: float) -> None:
     method = make_method("uda", threshold=threshold, temperature=0.4, unlabeled_weight=1.5)
     batch = batch_of(seed=1)
@@ -133,6 +133,7 @@ def test_mixmatchs_draws_are_weights_above_a_half_permutations_and_a_ramp_in_a_l
     assert numbers["mix_weights"].min() >= 0.5
     assert all(sorted(row) == list(range(20)) for row in numbers["partners"])
     assert numbers["ramp"].tolist() == pytest.approx([min(1.0, t / 4.5) for t in range(6)])
+    assert make_method("mixmatch", ramp_up=0.0).draw_numbers(plan, 0, 2, 12)["ramp"].tolist() == [1.0, 1.0]
 
 
 def test_interleaved_batches_are_normalized_apart_and_the_first_alone_is_remembered() -> None:
@@ -159,8 +160,9 @@ def test_the_network_that_is_judged_follows_the_trained_one(name: str) -> None:
     assert not torch.equal(run.network.head.weight, before)
 
 
-def test_mixmatchs_guesses_leave_no_trace_in_batch_statistics() -> None:
-    method = make_method("mixmatch")
+@pytest.mark.parametrize("temperature", [0.5, 0.02])  # 1/3 to the power 50 is 10^-24
+def test_mixmatchs_guesses_sum_to_one_and_leave_no_trace_in_batch_statistics(temperature: float) -> None:
+    method = make_method("mixmatch", temperature=temperature)
     network = build_model("small-cnn", n_classes=3, in_channels=1).train()
     before = {name: value.clone() for name, value in network.named_buffers()}
     guesses = method.guess(network, torch.randn(16, 1, 8, 8))
@@ -177,6 +179,7 @@ def test_mixmatchs_guesses_leave_no_trace_in_batch_statistics() -> None:
         ("mixmatch", "unlabeled_weight", -1.0),
         ("mixmatch", "ramp_up", 1.5),
         ("uda", "threshold", -0.1),
+        ("uda", "threshold", 1.0),
         ("uda", "temperature", 0.0),
         ("uda", "signal_annealing", "square"),
         ("freematch", "momentum", 1.0),

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from laplacenet.cli.app import app
 from laplacenet.cli.choices import chosen_experiment, with_chosen_method
 from laplacenet.experiments.compare import Comparison
-from laplacenet.experiments.experiment import with_method
+from laplacenet.experiments.experiment import Experiment, with_method
 from laplacenet.experiments.paper.recipes import find_recipe
 from laplacenet.experiments.paper.reproduce import Places, plan_run
-from laplacenet.experiments.presets import cifar10, cifar100, with_method_preset
+from laplacenet.experiments.presets import cifar10, cifar100, digits, mini_imagenet, with_method_preset
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS, Problem, VectorViews, config_class
 from laplacenet.training.methods.fast_swa import FastSWA
@@ -33,14 +33,20 @@ def test_a_preset_sets_what_it_says_and_nothing_else_of_the_data(method: str, pr
     assert laid.method.name == method
 
 
-def test_on_equal_terms_methods_share_optimizer_rate_and_schedule() -> None:
+@pytest.mark.parametrize("base", [cifar10(), digits()], ids=lambda base: base.name)
+def test_on_equal_terms_methods_share_optimizer_rate_and_schedule(base: Experiment) -> None:
     shared = {
         (train.optimizer, train.lr, train.weight_decay, train.schedule, train.steps, train.batch_size)
         for method, preset in PAIRS
         if preset == "equal"
-        for train in [with_method_preset(with_method(cifar10(), method), preset).train]
+        for train in [with_method_preset(with_method(base, method), preset).train]
     }
     assert len(shared) == 1
+
+
+def test_laplacenet_keeps_its_own_settings_on_equal_terms() -> None:
+    assert with_method_preset(digits(), "equal").method == digits().method
+    assert with_method_preset(mini_imagenet(), "equal") == mini_imagenet()
 
 
 def test_the_network_that_was_asked_for_stays() -> None:
@@ -56,6 +62,8 @@ def test_the_network_that_was_asked_for_stays() -> None:
     [
         ("digits --method supervised --preset original", "has no settings of that name; choose --preset equal"),
         ("two-moons --method fixmatch --preset equal", "is for pictures, and two-moons holds vectors"),
+        ("two-moons --preset equal", "is for pictures, and two-moons holds vectors"),
+        ("digits --preset original", "the paper of laplacenet has settings for cifar10, cifar100, mini-imagenet only"),
         ("digits --method fixmatch --preset orignal", "unknown preset 'orignal'; choose one of"),
     ],
 )

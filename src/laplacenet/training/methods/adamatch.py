@@ -56,10 +56,10 @@ class AdaMatch(WeakStrong):
     Kept between steps: moving averages of the outputs on labeled and on unlabeled images; and the average of the
     weights, which is the network that is tested.
 
-    Our reading: where USB differs from the paper, we follow USB. Both expectations are moving averages, that of p(x)
-    from the uniform distribution on and that of p(u) from the first batch on; targets are hard, labeled images are seen
-    in weak views only, and logits are not interpolated at random. λ_u is constant; in the paper it is multiplied by
-    ½ − cos(min(π, 2πt/T))/2 at step t of T.
+    Our reading: where USB differs from the authors' code, we follow USB. E[p(u)] is a moving average from the first
+    batch on, not the mean of the last 128 batches; labeled images are seen in weak views only, logits are not
+    interpolated at random, and λ_u is constant, where the authors multiply it by ½ − cos(min(π, 2πt/T))/2 at step t of
+    T. Strong views are RandAugment's, not CTAugment's.
     """
 
     config: AdaMatchConfig

@@ -39,9 +39,6 @@ class FixMatch(WeakStrong):
     share one forward pass.
 
     Kept between steps: the average of the weights, which is the network that is tested.
-
-    Our reading: the average that is tested includes batch statistics and is the plain mean of the weights at first; the
-    authors average weights only, with a constant decay.
     """
 
     config: FixMatchConfig

@@ -34,7 +34,8 @@ class MixMatchConfig(MethodConfig):
     """`n_guesses` is the paper's K, `temperature` T, `alpha` α and `unlabeled_weight` λ_U (for CIFAR-10).
 
     λ_U rises linearly over the first `ramp_up` of all steps; the authors' 16 384 of 2^20 steps are 1/64. `strength` is
-    that of all views: weak (flip and crop) as theirs, or strong. `ema_decay` is that of the average that is tested.
+    that of all views: weak (flip and crop) as theirs, or strong. `ema_decay` is that of the average that is tested; it
+    includes batch statistics and is a plain mean at first, while theirs is of weights alone, with a constant decay.
     """
 
     name: str = "mixmatch"
@@ -92,7 +93,8 @@ class MixMatch(Averaged):
         rng = stream(self.problem.seed, "mixup", first_step)
         weights = rng.beta(self.config.alpha, self.config.alpha, size=(n_steps, n))
         steps = np.arange(first_step, first_step + n_steps)
-        ramp = np.minimum(1.0, steps / max(1e-9, self.config.ramp_up * self.steps))
+        n_rising = self.config.ramp_up * self.steps
+        ramp = np.minimum(1.0, steps / n_rising) if n_rising else np.ones(n_steps)
         return {
             PARTNERS: sample_partners(n_steps, n, rng),
             MIX_WEIGHTS: np.maximum(weights, 1 - weights).astype(np.float32),
@@ -123,7 +125,7 @@ class MixMatch(Averaged):
         with still_statistics(student):
             p = torch.cat([at_least_float32(student(view)).softmax(dim=1) for view in passes])
         mean = p.reshape(n_views, -1, p.shape[1]).mean(dim=0)
-        return functional.normalize(mean ** (1 / self.config.temperature), p=1, dim=1)
+        return (mean.log() / self.config.temperature).softmax(dim=1)
 
     def mixed(self, values: Float[Tensor, "v ..."], batch: Batch, weights: Float[Tensor, " v"]) -> Tensor:
         """λ'·a_i + (1 − λ')·a_partner(i), not in bf16."""

@@ -32,8 +32,6 @@ class MTLPConfig(MeanTeacherConfig):
     labeled_loss_over: str = "batch"
     first_stage: float = 0.5
 
-    unit_length: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.first_stage < 1, "first_stage", "lie in [0, 1)")

@@ -64,8 +64,9 @@ class PLMixup(NetworkLabels):
     average of the weights, which then labels and is tested.
 
     Our reading: soft labels are computed in one pass before each epoch with running batch statistics, while the authors
-    collect them in training mode during the previous epoch. The average of the weights over the last 50 epochs in their
-    code is left out.
+    collect them in training mode during the previous epoch, by a pass over the unmixed images of each step. That pass
+    also updates batch statistics there; here mixed images alone do. The average of the weights over the last 50 epochs
+    in their code is left out.
     """
 
     config: PLMixupConfig

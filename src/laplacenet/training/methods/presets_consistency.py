@@ -2,8 +2,11 @@
 
 `original` is each paper's setting for CIFAR-10 (`presets.py` has what differs on CIFAR-100); an epoch of n images is
 counted in steps of our batches. What the engine does not have is left out: ZCA whitening, dropout, mean-only batch
-normalization, the fall of Adam's β1 at the end. So is the weight normalization of the Π-model, temporal ensembling and
-SNTG, which goes with mean-only batch normalization there; `model.weight_norm` has it. A cosine that its authors lay
+normalization, the fall of Adam's β1 at the end. So is weight normalization: the Π-model, temporal ensembling, SNTG and
+the original Mean Teacher have it with mean-only batch normalization; LP, MT-LP, fast-SWA, Dual Student, ICT and
+PL-Mixup with the usual one, on the classifier too. `model.weight_norm` has it for convolutions. On CIFAR-100 Mean
+Teacher's settings are its authors' for CIFAR-10; the published numbers there are those of the SGD version by Iscen et
+al., for which `n_heads`, `head_distance` and `labeled_loss_over` are settings. A cosine that its authors lay
 over 210 epochs and leave after 180 (ICT: 450 and 400) goes to its end here. `equal` is the protocol of LaplaceNet's
 Table IV: the network and the steps of the recipe, its optimizer and schedule, and RandAugment's views for every method.
 """

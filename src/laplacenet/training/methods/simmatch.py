@@ -37,7 +37,8 @@ class SimMatchConfig(FixMatchConfig):
     `instance_weight` is the paper's λ_in, `n_projected` the size of the compared vectors, and `momentum` that of the
     average of the outputs, by which guesses are aligned. `teacher` is the network that makes the targets: the `student`
     itself, or the `average` of its weights. `bank_momentum` is the share that a labeled image's former vector keeps
-    when the image is drawn again. USB uses the student and 0.7 on CIFAR, the average and 0 on ImageNet.
+    when the image is drawn again. USB uses the student and 0.7 on CIFAR, the authors' code the average and 0 on
+    ImageNet.
     """
 
     name: str = "simmatch"
@@ -115,10 +116,11 @@ class SimMatch(WeakStrong):
 
     The teacher sees the weak views: p^w are its aligned guesses, s^w_i ∝ exp(z·z_i/t) its similarities to the bank's
     labeled images i. s ∝ s^w_i·p^w(y_i) and q = α·p^w + (1 − α)·Σ_{i: y_i = c} s^w_i. The student's own similarities on
-    strong views follow s. The teacher is the student itself, without gradient, as in USB's runs on CIFAR; on ImageNet
-    it is the average of the weights (`teacher`). When a labeled image is drawn, its vector z_i in the bank becomes
-    β·z_i + (1 − β)·z, scaled to length 1 (β is `bank_momentum`). As in the authors' code the first epoch has no
-    instance loss and q = p^w, since the bank begins at random; here that lasts until it holds every labeled image.
+    strong views follow s. The teacher is the student itself, without gradient, as in USB's runs on CIFAR; in the
+    authors' code for ImageNet it is the average of the weights (`teacher`). When a labeled image is drawn, its vector
+    z_i in the bank becomes β·z_i + (1 − β)·z, scaled to length 1 (β is `bank_momentum`). As in the authors' code the
+    first epoch has no instance loss and q = p^w, since the bank begins at random; here that lasts longer if the bank
+    does not hold every labeled image by then.
 
     Kept between steps: the bank, which has a vector of each labeled image; the layers that make these vectors, and
     their average; a moving average of the outputs; and the average of the weights, which is the network that is tested.
@@ -127,7 +129,8 @@ class SimMatch(WeakStrong):
     batch means, USB one of 32 on CIFAR); until the bank counts, β is 0, so that nothing of its random beginning
     stays; a vector is scaled by its own length (USB's code divides each of its numbers by a norm over the batch). The
     student's pass has the weak views too, as in USB. Where the average of the weights is the teacher, it normalizes
-    weak views by their own batch, and its running statistics are averages of the student's.
+    weak views by their own batch (with the option EMAN of the authors' code, by averaged statistics), and its running
+    statistics are averages of the student's.
     """
 
     config: SimMatchConfig

@@ -88,8 +88,8 @@ class TemporalEnsembling(ConsistencyTraining):
     Kept between steps: for each image the average Z of its outputs, its latest output, and the number of epochs in
     which it was drawn.
 
-    Our reading: t counts the epochs in which the image was drawn, since an epoch leaves out the images that do not fill
-    its last batch.
+    Our reading: the exponent t counts the epochs in which the image was drawn, since an epoch leaves out the images
+    that do not fill its last batch.
     """
 
     config: TemporalEnsemblingConfig

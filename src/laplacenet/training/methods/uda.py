@@ -40,7 +40,7 @@ class UDAConfig(WeakStrongConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(0 <= self.threshold <= 1, "threshold", "lie between 0 and 1")
+        self.require(0 <= self.threshold < 1, "threshold", "lie in [0, 1)")
         self.require(0 < self.temperature < float("inf"), "temperature", "be positive and finite")
         self.require(self.signal_annealing in ANNEALING, "signal_annealing", f"be one of {', '.join(ANNEALING)}")
 

@@ -59,8 +59,9 @@ class VAT(ViewTraining):
 
     Kept between steps: nothing but the network.
 
-    Our reading: ε is measured in standardized pixels; the authors whiten images by ZCA, where the same length changes a
-    picture differently. Unlabeled images are those without a label; the authors draw them from all images.
+    Our reading: the radius ε is measured in standardized pixels; the authors whiten images by ZCA, where the same
+    length changes a picture differently. Unlabeled images are those without a label; the authors draw them from all
+    images.
     """
 
     config: VATConfig

@@ -20,7 +20,8 @@ from laplacenet.training.views import ViewGroup, groups_of_views
 class WeakStrongConfig(MethodConfig):
     """`unlabeled_weight` is λ, the weight of the loss on unlabeled images.
 
-    `ema_decay` is the decay of the average of the weights that is tested.
+    `ema_decay` is the decay of the average of the weights that is tested. It includes batch statistics and is their
+    plain mean at first; in the authors' codes the decay is constant, and only UDA's averages statistics too.
     """
 
     unlabeled_weight: float = 1.0
