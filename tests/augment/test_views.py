@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from references_augment import pillow_operations, pillow_view
 from sklearn.datasets import load_digits
 
-from laplacenet.augment import AugmentConfig, make_views, normalized, sample_views, strong_views_uint8, vector_views
+from laplacenet.augment import (
+    AugmentConfig,
+    make_views,
+    normalized,
+    sample_views,
+    shrunk,
+    strong_views_uint8,
+    vector_views,
+)
 from laplacenet.augment.operations import APPLY, resolve_magnitudes
 from laplacenet.augment.sampling import MAGNITUDE_RANGES, draw_views, resolve_views
 from laplacenet.data import ChannelStatistics
@@ -126,3 +135,16 @@ def test_no_views_are_an_empty_batch() -> None:
 def test_views_of_vectors_are_their_rows() -> None:
     vectors = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     assert torch.equal(vector_views(vectors, torch.tensor([3, 3, 0])), vectors[[3, 3, 0]])
+
+
+@pytest.mark.parametrize(("shape", "scale", "size"), [((32, 32), 0.75, (24, 24)), ((20, 33), 0.5, (10, 16))])
+def test_shrunk_views_are_pillows(shape: tuple[int, int], scale: float, size: tuple[int, int]) -> None:
+    views = random_images(3, 2, *shape).float()
+    ours = shrunk(views, scale)
+    assert ours.shape == (3, 2, *size)
+    for image, small in zip(views.flatten(0, 1), ours.flatten(0, 1), strict=True):
+        expected = Image.fromarray(image.numpy()).resize(size[::-1], Image.Resampling.BILINEAR)
+        np.testing.assert_allclose(small, np.asarray(expected), atol=1e-3)
+    in_other_memory = shrunk(views.contiguous(memory_format=torch.channels_last), scale)
+    assert in_other_memory.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(in_other_memory, ours)

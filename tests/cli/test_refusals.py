@@ -65,6 +65,13 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --set train.steps", "write section.field=value"),
         ("train digits --set train.steps=-5", "must be at least 1"),
         ("train digits --set augment.pad=8", "pad is 8, but the images are 8×8"),
+        ("train digits --set train.small_share=2", "train.small_share = 2.0; it must lie between 0 and 1"),
+        ("train digits --set train.small_scale=0", "train.small_scale = 0.0; it must lie above 0 and be at most 1"),
+        (
+            "train digits --set train.small_share=0.5 --set train.small_scale=0.1",
+            "model small-cnn at train.small_scale = 0.1 cannot read inputs of shape 1×1×1",
+        ),
+        ("train two-moons --set train.small_share=0.5", "only pictures can be shrunk; leave it out for vectors"),
         ("train digits --device gpu", "unknown device 'gpu'; choose auto, cpu, cuda or cuda:N"),
         ("train digits --seed one", "--seed"),
         ("train digits --for ever", "--for ever: give a time such as 90s, 9m or 2h"),

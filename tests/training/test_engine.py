@@ -94,6 +94,53 @@ def test_every_method_resumes_bit_for_bit_with_everything_it_keeps(
     assert_same(state_of(run), state_of(whole))
 
 
+class SidesSeen(nn.Module):
+    """Notes the height of what the network is trained on; label passes and tests are not in training mode."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body, self.sides = body, list[int]()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.sides.append(x.shape[2])
+        return self.body(x)
+
+
+@pytest.mark.parametrize(("share", "small_steps"), [(0.0, 0), (0.3, 7), (1.0, 13)])  # 7: the epochs of 6 begin at 1
+def test_the_first_steps_see_smaller_pictures_and_resume_bit_for_bit(
+    pictures: ImageSet, tmp_path: Path, share: float, small_steps: int
+) -> None:
+    config = replace(TRAIN, steps=13, small_share=share)
+    method = method_named("laplacenet", pictures, config)
+    method = replace(method, config=replace(method.config, supervised_passes=1, n_views=1))
+
+    def fresh() -> Run:
+        run = run_with(method, pictures)
+        run.network.body = SidesSeen(run.network.body)
+        return run
+
+    whole, position, sides = fresh(), None, []
+    *_, _ = train(whole)
+    assert whole.network.body.sides == [6] * small_steps + [8] * (13 - small_steps)
+    for n_steps in (3, 5, 100):
+        run = fresh()
+        if position is not None:
+            position = load_checkpoint(tmp_path / "checkpoint", run.learner, identity={})
+        *_, last = train(run, start=position, monitor=StopAfter(n_steps))
+        position, sides = last.position, sides + run.network.body.sides
+        save_checkpoint(tmp_path / "checkpoint", run.learner, position, identity={})
+    assert sides == whole.network.body.sides
+    assert_same(state_of(run), state_of(whole))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_trains_on_smaller_pictures(pictures: ImageSet, name: str) -> None:
+    run = run_with(method_named(name, pictures, replace(TRAIN, steps=2, small_share=1.0)), pictures)
+    *_, last = train(run)
+    assert np.isfinite(last.loss)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_hidden_labels_reach_no_method(pictures: ImageSet, name: str) -> None:
     given = hide_labels(pictures.labels, balanced_split(pictures.labels, 9, seed=0))

@@ -84,6 +84,20 @@ def test_captured_and_uncaptured_steps_of_muon_have_the_same_losses(pictures: Im
     assert captured == pytest.approx(plain, rel=5 * TOLERANCE)  # its products are in bf16, too
 
 
+def test_smaller_pictures_are_captured_apart_and_have_the_same_losses(pictures: ImageSet) -> None:
+    small = replace(TRAIN, small_share=1.0)
+    plain = first_losses(run_on(pictures, replace(GPU, capture=False), schedule=small), pictures)
+    assert first_losses(run_on(pictures, GPU, schedule=small), pictures) == pytest.approx(plain, rel=TOLERANCE)
+    run = run_on(pictures, GPU, schedule=replace(TRAIN, small_share=0.5))
+    stepper = Stepper(run.method, prepare(run.learner, GPU), run.inputs, execution=GPU)
+    order = run.method.shuffled(run.method.problem.unlabeled, 0)
+    stepper.begin(plan := EpochPlan(0, "semi-supervised", 0, 60, order, {"targets": pictures.labels}))
+    for first_step in (0, 40, 10):  # small, whole, small again
+        for _ in stepper.run(run.method.draw(plan, first_step, 2)):
+            pass
+    assert len(stepper._captured) == 2
+
+
 @pytest.mark.filterwarnings("ignore")  # the compiler warns of itself while it works, differently in each version
 def test_compiled_steps_have_the_losses_of_uncompiled_ones(pictures: ImageSet) -> None:
     plain = first_losses(run_on(pictures, replace(GPU, capture=False)), pictures)

@@ -3,7 +3,7 @@
 from laplacenet.augment.config import AugmentConfig
 from laplacenet.augment.operations import OPERATIONS, apply_operation
 from laplacenet.augment.sampling import ViewParameters, sample_views
-from laplacenet.augment.views import make_views, normalized, strong_views_uint8, vector_views
+from laplacenet.augment.views import make_views, normalized, shrunk, strong_views_uint8, vector_views
 
 __all__ = [
     "OPERATIONS",
@@ -13,6 +13,7 @@ __all__ = [
     "make_views",
     "normalized",
     "sample_views",
+    "shrunk",
     "strong_views_uint8",
     "vector_views",
 ]

@@ -7,6 +7,7 @@ import math
 import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
+from torch.nn import functional
 
 from laplacenet.augment import eager
 from laplacenet.augment.operations import require_uint8_images
@@ -68,6 +69,13 @@ def normalize_into(
     """`normalized`, written to where it is wanted."""
     scales, offsets = _affine_tensors(statistics, images.shape[1], images.device)
     return out.copy_(images).mul_(scales).add_(offsets)  # in one type: mixed ones are many times slower on a CPU
+
+
+def shrunk(views: Float[Tensor, "n c h w"], scale: float) -> Float[Tensor, "n c h2 w2"]:
+    """The views with this part of their sides, in the same memory format; on a GPU fit for capture."""
+    height, width = views.shape[2:]
+    size = (max(1, round(scale * height)), max(1, round(scale * width)))
+    return functional.interpolate(views, size=size, mode="bilinear", antialias=True)
 
 
 def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> Float[Tensor, "n d"]:

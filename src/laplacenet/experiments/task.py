@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from laplacenet.augment import shrunk
 from laplacenet.data import (
     DATASET_NAMES,
     SKIPPED,
@@ -125,7 +126,13 @@ def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
         test_labels=None if test is None else renumbered(test.labels, test.class_names, class_names),
         views=views_of(dataset.train, experiment),
     )
-    require_fit(task.network(), task.views.plain(task.inputs[:1]), name=experiment.model.name)
+    network, example = task.network(), task.views.plain(task.inputs[:1])
+    require_fit(network, example, name=experiment.model.name)
+    if experiment.train.small_share:
+        if isinstance(dataset.train, VectorSet):
+            raise InputError("train.small_share: only pictures can be shrunk; leave it out for vectors")
+        scale = experiment.train.small_scale
+        require_fit(network, shrunk(example, scale), name=f"{experiment.model.name} at train.small_scale = {scale}")
     return task
 
 

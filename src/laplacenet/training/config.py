@@ -21,7 +21,8 @@ class TrainConfig:
     `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of temporal ensembling and Mean
     Teacher, which rises in the first 80 of 300 epochs and falls in the last 50; `two-drops` PL-Mixup's, a tenth after
     250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls in a straight line in the last 40 of
-    500 epochs.
+    500 epochs. In the first `small_share` of the steps pictures are shrunk to `small_scale` of their sides: these steps
+    cost less. Labels and tests see whole pictures.
     """
 
     steps: int = 250_000
@@ -33,6 +34,8 @@ class TrainConfig:
     head_decay: float | None = None
     optimizer: str = "sgd"
     schedule: str = "cosine"
+    small_share: float = 0.0
+    small_scale: float = 0.75
 
     def __post_init__(self) -> None:
         for field, most in MOST.items():
@@ -45,6 +48,10 @@ class TrainConfig:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must lie between 0 and {LARGEST_RATE}")
         if not 0 <= self.momentum < 1:
             raise InputError(f"train.momentum = {self.momentum}; it must lie in [0, 1)")
+        if not 0 <= self.small_share <= 1:
+            raise InputError(f"train.small_share = {self.small_share}; it must lie between 0 and 1")
+        if not 0 < self.small_scale <= 1:
+            raise InputError(f"train.small_scale = {self.small_scale}; it must lie above 0 and be at most 1")
         if self.labeled_batch_size >= self.batch_size:
             raise InputError(
                 f"train.labeled_batch_size = {self.labeled_batch_size} leaves no room for unlabeled images; "
@@ -57,6 +64,10 @@ class TrainConfig:
     @property
     def unlabeled_batch_size(self) -> int:
         return self.batch_size - self.labeled_batch_size
+
+    def view_scale(self, step: int) -> float:
+        """Of the sides of the pictures that this step sees."""
+        return self.small_scale if step < self.small_share * self.steps else 1.0
 
     @property
     def lr_zero_at_step(self) -> float:

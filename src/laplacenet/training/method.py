@@ -51,8 +51,9 @@ class Block:
     """Everything random in some consecutive steps, drawn on the host: one row a step.
 
     A batch has b rows, the `n_labeled` labeled ones first. View number v of a step shows the batch's row `sources[v]`;
-    `views` has the parameters of each view, or is None where the inputs have no augmentation. `draws` are numbers or
-    vectors for each step by name: the learning rate, MixUp partners and weights, ramps, seeds of noise.
+    `views` has the parameters of each view, or is None where the inputs have no augmentation; `scale` is that of their
+    sides. `draws` are numbers or vectors for each step by name: the learning rate, MixUp partners and weights, ramps,
+    seeds of noise.
     """
 
     rows: Int64[Tensor, "steps b"]
@@ -60,6 +61,7 @@ class Block:
     sources: Int64[Tensor, " v"]
     views: ViewParameters | None
     draws: Mapping[str, Tensor]
+    scale: float = 1.0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -94,7 +96,7 @@ class Block:
     def shape(self) -> tuple[Any, ...]:
         """What a captured step depends on: everything but the values and the number of steps."""
         draws = tuple((name, tensor.dtype, tensor.shape[1:]) for name, tensor in self.draws.items())
-        return (self.rows.shape[1], self.n_labeled, tuple(self.sources.tolist()), self.views is None, draws)
+        return (self.rows.shape[1], self.n_labeled, tuple(self.sources.tolist()), self.views is None, draws, self.scale)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from laplacenet.augment import shrunk
 from laplacenet.runtime import InputError, current_group, mixed_precision
 from laplacenet.runtime.kernels import rehearsing
 from laplacenet.runtime.sharing import Share, shared_step, sharing
@@ -173,6 +174,7 @@ class Stepper:
         rows, parameters, draws = block.at(i)
         shown = slots.index_select(0, i)[0].index_select(0, block.sources)
         views = self.method.views.make(self.supply.buffer, shown, parameters)
+        views = views if block.scale == 1 else shrunk(views, block.scale)
         set_learning_rate(self.optimizer, draws[LR])
         self.optimizer.zero_grad(set_to_none=True)
         tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}

@@ -146,6 +146,7 @@ class BaseMethod:
             sources=sources,
             views=views,
             draws={name: torch.from_numpy(numbers) for name, numbers in draws.items()},
+            scale=self.train.view_scale(first_step),
         )
 
     def draw_views(
