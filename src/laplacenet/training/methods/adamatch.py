@@ -23,7 +23,11 @@ from laplacenet.training.methods.weak_strong import Logits, WeakStrong
 
 @dataclass(frozen=True)
 class AdaMatchConfig(FixMatchConfig):
-    """`threshold` is τ, relative to the mean confidence on labeled images; `momentum` is that of both expectations."""
+    """`threshold` is τ, relative to the mean confidence on labeled images; `momentum` is that of both expectations.
+
+    The preset `original` has USB's settings. The authors' own are τ = 0.9, three unlabeled images for each labeled one,
+    weight decay 10⁻³ and 2^17 steps.
+    """
 
     name: str = "adamatch"
     momentum: float = 0.999
