@@ -42,7 +42,9 @@ def test_the_committed_record_is_taken_over_by_the_command_that_began_it(
     answer = CliRunner().invoke(app, shlex.split(COMMAND))
     assert answer.exit_code == 0, answer.output
     ((bench, record),) = made
-    bench.open(record)
+    bench.begin(record)
+    bench.keep_data({})
+    bench.take_over(record)
     for found, expected in ((bench.tuning_results(), content["tuning"]), (bench.results(), content["runs"])):
         assert [numbers_of(run.to_json()) for run in found] == [numbers_of(run) for run in expected]
     assert len(content["tuning"]) >= 21
