@@ -241,6 +241,18 @@ def test_an_output_that_is_a_file_is_refused(results: Path, tmp_path: Path) -> N
         write_report(results, tmp_path / "file")
 
 
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_only_an_earlier_report_is_replaced_unless_told_to(name: str, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("of the user")
+    with pytest.raises(InputError, match=f"holds {name}, which is of no report on the paper; choose another or --over"):
+        write_report(tmp_path / "results", tmp_path / "out")
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["of the user"]
+    write_report(tmp_path / "results", tmp_path / "out", overwrite=True)
+    write_report(tmp_path / "results", tmp_path / "out")
+
+
 def test_a_damaged_record_of_the_moons_is_refused_by_name(results: Path, tmp_path: Path) -> None:
     write_json(results / "figure-2" / "two-moons.json", {"kind": "figure-2", "runs": [{"seed": 0}]})
     with pytest.raises(InputError, match=r"two-moons\.json: not a record of Figure 2"):

@@ -16,6 +16,9 @@ def report(
     ] = None,
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files in --out that are no report on the paper.")
+    ] = False,
 ) -> None:
     """Write the report page of a run again; or, without a run, the report on the paper.
 
@@ -38,7 +41,9 @@ def report(
     if run is not None and next(run.rglob("*.json"), None) is None:
         raise InputError(f"{run}: neither a run folder nor a folder of records; laplacenet train and label make runs")
     require_apart(out, [records])
-    say(str(write_report(records, out)))
+    if looks_like_run(out):
+        raise InputError(f"--out {out}: is the folder of a run, which has its own report; choose another --out")
+    say(str(write_report(records, out, overwrite=overwrite)))
 
 
 def page_of(run: Path) -> Path:
