@@ -12,6 +12,9 @@ from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
+FIXED = {"method.name": "--method"}
+"""Its settings follow from the method; --set would leave another's."""
+
 
 @dataclass(frozen=True)
 class ExperimentOptions:
@@ -41,7 +44,7 @@ def new_experiment(options: ExperimentOptions) -> Experiment:
     )
     experiment = with_chosen_method(experiment, options.method, preset=options.preset, model=options.model)
     experiment = from_pretrained(experiment) if options.pretrained else experiment
-    return override(in_folder(experiment, options.data_dir), options.settings or [])
+    return override(in_folder(experiment, options.data_dir), options.settings or [], fixed=FIXED)
 
 
 def chosen_experiment(

@@ -57,7 +57,7 @@ def train_and_report(options: TrainOptions, device: torch.device, *, started_at:
 def new_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFolder]:
     experiment = new_experiment(options)
     task = read_task(experiment, download=options.download, is_strict=options.strict, ends_at=ends_at)
-    if options.method is not None and options.preset != ORIGINAL:
+    if options.preset != ORIGINAL:
         task = fit_method(task, options.settings or [])
     folder = folder_of_run(
         options.out,
