@@ -26,6 +26,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     (tmp_path / "0").touch()
     (tmp_path / "rows.txt").write_text("0\n1\n99999\n")
     (tmp_path / "names.csv").write_text("file,label\na.png,cat\n")
+    (tmp_path / "half_written.py").write_text("class Foo:\n    def method(self\n")
     (tmp_path / "note.pdf").write_text("no split")
     np.savez(tmp_path / "splits.npz", first=np.array([0, 1, 2]), second=np.array([3, 4, 5]))
     return Shell(tmp_path, monkeypatch, capsys)
@@ -63,6 +64,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --set train.step=5", "unknown field 'step'; choose one of steps"),
         ("train digits --set steps=5", "unknown field 'steps'"),
         ("train digits --set method.unit_length=1", "unknown field 'unit_length'; choose one of name, n_views, mixup"),
+        ("train digits --method uda --set method.name=fixmatch", "method.name cannot be set this way; use --method"),
+        ("train digits --method half_written:Foo", "half_written.py, line 2: '(' was never closed"),
+        ("compare digits --methods half_written:Foo --steps 1", "half_written.py, line 2: '(' was never closed"),
         ("train digits --set train.steps", "write section.field=value"),
         ("train digits --set train.steps=-5", "must be at least 1"),
         ("train digits --set augment.pad=8", "pad is 8, but the images are 8×8"),
@@ -87,6 +91,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("data broken.npz", "broken.npz"),
         ("data digits --size 16", "only the images of a folder"),
         ("demo --seeds 0", "--seeds"),
+        ("demo --set method.name=uda", "use laplacenet train --method"),
         ("demo --set train.lr=fast", "'fast' is not a number"),
         ("reproduce table-99", "table-99"),
     ],
