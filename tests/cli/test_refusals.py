@@ -41,7 +41,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train no/such/folder", "no data set, folder or file called"),
         ("train empty", "no pictures"),
         ("train broken.npz", "broken.npz: not a readable .npz file"),
-        ("train cifar10", "cifar10 not found"),
+        ("train cifar10", "--data-dir, or fetch it with: laplacenet data cifar10 --download --data-dir data"),
         ("train cifar10 --data-dir nowhere", "--data-dir nowhere: no such folder"),
         ("train digits --labels 41", "41 labels cannot be shared equally by 10 classes"),
         ("train digits --labels 5000", "choose at most"),
