@@ -126,8 +126,13 @@ def test_tuning_comes_first_then_the_first_seed_then_the_best_on_other_seeds(tmp
 def test_another_comparison_does_not_go_on_in_the_same_folder(tmp_path: Path) -> None:
     open_folder(Workbench(comparison(), tmp_path / "out", CPU))
     open_folder(Workbench(comparison(), tmp_path / "out", CPU))
-    with pytest.raises(InputError, match="holds a comparison with another seeds; choose another --out"):
+    with pytest.raises(InputError, match=r"holds another comparison \(--seeds is 1, here 2\); choose another --out"):
         open_folder(Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU))
+    tuned = comparison(methods=("uda",), for_s=90.0, tuning=Tuning(for_s=60.0, rates=(0.1, 0.3), held_out=4))
+    assert comparison().differences(tuned) == (
+        "--methods is uda, here supervised,fixmatch; --for is 90s, here not given;"
+        " --tune is 60s (--rates 0.1,0.3 --held-out 4), here not given"
+    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     with pytest.raises(InputError, match="holds something else"):
@@ -503,9 +508,10 @@ def test_a_record_alone_lets_another_machine_go_on(tmp_path: Path, monkeypatch: 
 
 
 def test_a_record_of_another_comparison_is_refused(tmp_path: Path) -> None:
-    other = Workbench(comparison(seeds=(5,)), tmp_path / "other", CPU)
+    other = Workbench(comparison(settings=("train.lr=2", "graph.k=9")), tmp_path / "other", CPU)
     (tmp_path / "record.json").write_text(json.dumps({"comparison": other.identity}))
-    with pytest.raises(InputError, match="holds a comparison with another seeds; choose another --record"):
+    said = r"holds another comparison \(--set is train.lr=2 graph.k=9, here not given\); choose another --record"
+    with pytest.raises(InputError, match=said):
         open_folder(Workbench(comparison(), tmp_path / "out", CPU), tmp_path / "record.json")
 
 
@@ -517,7 +523,7 @@ def test_a_record_from_before_a_setting_existed_still_belongs_to_the_comparison(
     open_folder(bench, tmp_path / "record.json")
     known["base"]["train"]["lr"] = 0.7
     (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
-    other = r"holds a comparison with another base \(train\.lr is 0\.7, here 0\.05\); choose another --record"
+    other = r"holds another comparison \(train\.lr is 0\.7, here 0\.05\); choose another --record"
     with pytest.raises(InputError, match=other):
         open_folder(bench, tmp_path / "record.json")
     known["base"]["train"] |= {"lr": 0.05, "warmth": 1}

@@ -20,6 +20,11 @@ FIXED = {
     "data.split_key": "use --split-key",
 }
 """What a comparison decides itself, and how."""
+OPTIONS = {
+    **{"methods": "--methods", "for_s": "--for", "seeds": "--seeds", "tuning": "--tune", "finalists": "--finalists"},
+    **{"settings": "--set", "split_key": "--split-key", "preset": "--preset"},
+}
+"""By which the entries of a comparison are given."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +127,29 @@ class Comparison:
         return to_json(replace(self, base=without_paths(self.base)))
 
     def differences(self, other: "Comparison") -> str:
-        """Where the other one differs, by the names of its entries and, inside the base, of its settings."""
+        """Where the other one differs: by option, such as `--seeds is 1, here 2`, and by setting inside the base."""
         here, there = self.identity, other.identity
         named = []
         for key in (key for key in here if here[key] != there[key]):
-            parts = differing_settings(there[key], here[key]) if key == "base" else []
-            named.append(f"{key} ({', '.join(parts)})" if parts else key)
-        return ", ".join(named)
+            if key == "base":
+                named += differing_settings(there[key], here[key]) or [key]
+            else:
+                named.append(f"{OPTIONS[key]} is {spoken(key, there[key])}, here {spoken(key, here[key])}")
+        return "; ".join(named)
+
+
+def spoken(key: str, value: Any) -> str:
+    """An entry of a comparison, about as its option is written."""
+    if not value:
+        return "not given"
+    if key == "for_s":
+        return f"{value:g}s"
+    if key == "seeds":
+        return str(len(value))
+    if key == "tuning":
+        rates = ",".join(f"{rate:g}" for rate in value["rates"])
+        return f"{value['for_s']:g}s (--rates {rates} --held-out {value['held_out']})"
+    return (" " if key == "settings" else ",").join(value) if isinstance(value, list) else str(value)
 
 
 def differing_settings(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:

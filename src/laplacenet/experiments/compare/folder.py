@@ -81,7 +81,7 @@ class ComparisonFolder:
             raise InputError(f"{source}: holds no comparison; choose another {option}")
         changed = self.comparison.differences(read_comparison(content["comparison"], source=str(source)))
         if changed:
-            raise InputError(f"{source}: holds a comparison with another {changed}; choose another {option}")
+            raise InputError(f"{source}: holds another comparison ({changed}); choose another {option}")
 
     def _records(self, record: Path | None) -> list[Path]:
         """The records to go on from: the one that is named, and the one in the folder."""
