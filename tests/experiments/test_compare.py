@@ -386,6 +386,9 @@ def test_settings_may_concern_one_method_alone() -> None:
     compared = comparison(settings=("train.weight_decay=0.001", "fixmatch:method.threshold=0.5"))
     assert compared.experiment("fixmatch", 0).method.threshold == 0.5  # type: ignore[attr-defined]
     assert {compared.experiment(name, 0).train.weight_decay for name in compared.methods} == {0.001}
+    own = "laplacenet.training.methods.fixmatch:FixMatch"
+    compared = comparison(methods=("supervised", own), settings=(f"{own}:method.threshold=0.5",))
+    assert compared.experiment(own, 0).method.threshold == 0.5  # type: ignore[attr-defined]
 
 
 def test_a_split_key_counts_with_the_seed() -> None:

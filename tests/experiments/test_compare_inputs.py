@@ -293,6 +293,9 @@ TUNED = ["--tune", "1s", "--held-out", "3", "--rates"]
         (["--set", "supervised:method.name=vat"], "name the methods with --methods"),
         (["--set", "seed=3"], "--seeds says how many there are"),
         (["--set", "supervised:data.n_labeled=12"], "all methods see the same data"),
+        (["--set", "supervised:method.bogus=1"], "supervised: --set method.bogus=1: unknown field 'bogus'"),
+        (["--set", "method.temperature=1"], "supervised: --set method.temperature=1: unknown field 'temperature'"),
+        (["--set", "vat:method.radius=1"], "vat is none of --methods supervised,network-labels"),
         (["--set", "supervised:train.steps=12"], "all methods get the same time or the same steps"),
     ],
 )

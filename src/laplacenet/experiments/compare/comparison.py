@@ -82,11 +82,11 @@ class Comparison:
 
     def _refuse_unequal(self, text: str) -> None:
         """Settings that would be ignored, or would make the runs unequal where they must be equal."""
-        owner, colon, rest = text.partition(":")
-        is_of_one = bool(colon) and owner in self.methods
-        path = (rest if is_of_one else text).partition("=")[0].strip()
+        owner, path = owner_of(text), path_of(text)
+        if owner and owner not in self.methods:
+            raise InputError(f"--set {text}: {owner} is none of --methods {','.join(self.methods)}")
         remedy = FIXED.get(path)
-        if is_of_one and path.startswith("data."):
+        if owner and path.startswith("data."):
             remedy = "all methods see the same data; set it for all"
         if path == "train.lr" and self.tuning is not None:
             remedy = "the learning rate is chosen among --rates"
@@ -103,12 +103,15 @@ class Comparison:
             laid = with_method_preset(experiment, self.preset)
             train = replace(laid.train, steps=self.base.train.steps)
             experiment = replace(laid, model=experiment.model, train=train)
-        return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
+        try:
+            return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
+        except InputError as error:  # another method may accept it
+            raise InputError(f"{method}: {error}") from error
 
     def settings_of(self, method: str) -> list[str]:
         """The settings for this method; those of the form METHOD:section.field=value are for one method only."""
-        own = [text.partition(":")[2] for text in self.settings if text.partition(":")[0] == method]
-        shared = [text for text in self.settings if text.partition(":")[0] not in self.methods]
+        own = [text.removeprefix(f"{method}:") for text in self.settings if owner_of(text) == method]
+        shared = [text for text in self.settings if not owner_of(text)]
         return [*shared, *own]
 
     @property
@@ -136,6 +139,16 @@ class Comparison:
             else:
                 named.append(f"{OPTIONS[key]} is {spoken(key, there[key])}, here {spoken(key, here[key])}")
         return "; ".join(named)
+
+
+def owner_of(text: str) -> str:
+    """The method that METHOD:section.field=value is for; nothing if it is for all."""
+    return text.partition("=")[0].rpartition(":")[0]
+
+
+def path_of(text: str) -> str:
+    """Its section.field."""
+    return text.partition("=")[0].rpartition(":")[2].strip()
 
 
 def spoken(key: str, value: Any) -> str:
