@@ -104,6 +104,8 @@ def with_label_source(data: DataConfig, labels: str, split_key: str | None) -> D
     if labels.lstrip("-").isdecimal():
         if split_key is not None:
             raise InputError(f"--split-key {split_key} names an entry of a split file, but --labels is a number")
+        if int(labels) < 1:
+            raise InputError(f"--labels {labels}: give at least one label for each class")
         return replace(bare, n_labeled=int(labels))
     path = Path(labels).expanduser()
     if not path.is_file():
