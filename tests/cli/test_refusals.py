@@ -21,6 +21,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     write_bars(tmp_path / "bars.npz")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "compared").mkdir()
+    (tmp_path / "compared" / "comparison.json").write_text("{}")
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "experiment.json").write_text("{}")
     (tmp_path / "0").touch()
@@ -36,6 +38,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     ("arguments", "said"),
     [
         ("report empty", "empty: neither a run folder nor a folder of records"),
+        ("report compared", "compared: a comparison of laplacenet compare, whose table is comparison.md there; to report"),
         ("report --results empty --out begun", "--out begun: is the folder of a run"),
         ("train cifar11", "choose one of cifar10, cifar100, mini-imagenet, digits, two-moons"),
         ("train no/such/folder", "no data set, folder or file called"),

@@ -30,6 +30,7 @@ def report(
       laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
+    from laplacenet.experiments.compare.folder import STATE, TABLE
     from laplacenet.reports.paper_page import write_report
     from laplacenet.runtime import InputError, require_apart
     from laplacenet.runtime.run_folder import looks_like_run
@@ -40,6 +41,9 @@ def report(
     records = results if run is None else run
     if run is not None and next(run.rglob("*.json"), None) is None:
         raise InputError(f"{run}: neither a run folder nor a folder of records; laplacenet train and label make runs")
+    if (records / STATE).is_file():
+        remedy = "to report on it give that command --record results/methods/NAME.json as well"
+        raise InputError(f"{records}: a comparison of laplacenet compare, whose table is {TABLE} there; {remedy}")
     require_apart(out, [records])
     if looks_like_run(out):
         raise InputError(f"--out {out}: is the folder of a run, which has its own report; choose another --out")
