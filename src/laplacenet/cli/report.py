@@ -1,4 +1,4 @@
-"""`laplacenet report`: report pages from a run or from records."""
+"""`laplacenet report`: a run's page or curves, or the report on the paper from records."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def report(
         bool, typer.Option("--overwrite", help="Replace files in --out that are no report on the paper.")
     ] = False,
 ) -> None:
-    """Write the report page of a run again; or, without a run, the report on the paper.
+    """Write the report page of a labeling run again, or the curves of a training run; else the report on the paper.
 
     The report on the paper shows its tables, figures and claims beside what is recorded, and recorded comparisons of
     methods, as one HTML page (report.html) and as Markdown (report.md); benchmarks become Markdown tables (bench.md).
