@@ -38,7 +38,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     ("arguments", "said"),
     [
         ("report empty", "empty: neither a run folder nor a folder of records"),
-        ("report compared", "compared: a comparison of laplacenet compare, whose table is comparison.md there; to report"),
+        ("report compared", "compared: a comparison of laplacenet compare, whose table is comparison.md there"),
         ("report --results empty --out begun", "--out begun: is the folder of a run"),
         ("train cifar11", "choose one of cifar10, cifar100, mini-imagenet, digits, two-moons"),
         ("train no/such/folder", "no data set, folder or file called"),
