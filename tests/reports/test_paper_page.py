@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from references_experiments import record_of
+from references_experiments import headline_with_views, record_of
 
 from laplacenet.experiments.benchmark import BenchRecord, EpochRow, newest_side_by_side, write_bench_record
 from laplacenet.experiments.paper.claims import numbers, statements
 from laplacenet.experiments.paper.published import TABLES
-from laplacenet.experiments.paper.recipes import experiment_in, find_recipe, headline_with_views
+from laplacenet.experiments.paper.recipes import experiment_in, find_recipe
 from laplacenet.experiments.paper.records import Record, write_record
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_figures import comparable, error_curves, figure_4
