@@ -13,7 +13,7 @@ from laplacenet.runtime import InputError
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 FIXED = {"method.name": "--method"}
-"""Its settings follow from the method; --set would leave another's."""
+"""The method decides the defaults of its settings; --set comes after them."""
 
 
 @dataclass(frozen=True)
