@@ -10,7 +10,7 @@ from references_data import cifar10_files, cifar_rows, write_files
 
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.records import CurvePoint, Record, RunKey
-from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
+from laplacenet.experiments.paper.variants import PAPER_STEPS, laplacenet, on_split, with_views
 from laplacenet.experiments.run_records import Outcome
 
 TINY = (
@@ -69,6 +69,11 @@ def outcome(**values: Any) -> Outcome:
         "median_step_s": 0.004,
     }
     return Outcome(**(usual | values))
+
+
+def headline_with_views(n_views: int) -> Experiment:
+    """The paper's best-known cell, CIFAR-100 with 4000 labels and the 13-CNN, with this many views."""
+    return with_views(laplacenet("cifar100", 4000, "13-cnn"), n_views)
 
 
 def record_of(

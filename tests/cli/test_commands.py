@@ -23,7 +23,7 @@ from laplacenet.cli import options
 from laplacenet.cli.export import FORMATS as EXPORTED_FORMATS
 from laplacenet.cli.reproduce import RECIPES as REPRODUCIBLE
 from laplacenet.data import DATASET_NAMES
-from laplacenet.experiments import read_epochs, read_experiment, read_outcome
+from laplacenet.experiments import Task, read_epochs, read_experiment, read_outcome
 from laplacenet.experiments.paper.recipes import RECIPES
 from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
@@ -233,6 +233,24 @@ def test_the_preset_fast_is_judged_after_every_tenth_epoch_unless_told_otherwise
     said = shell("train", "bars.npz", "--labels", "9", "--out", "run", "--model", "small-cnn", *options.split())
     assert "far enough" in said.err
     assert seen == [every]
+
+
+def test_an_average_is_fitted_to_a_short_run_and_that_is_said_whether_or_not_the_method_is_named(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decays: list[float] = []
+
+    def run(task: Task, *_: Any, **__: Any) -> None:
+        decays.append(vars(task.experiment.method)["ema_decay"])
+        raise InputError("far enough")
+
+    monkeypatch.setattr("laplacenet.cli.training.run_session", run)
+    short = ("train", "bars.npz", "--preset", "fast", "--model", "small-cnn", "--set", "train.steps=500")
+    fitted = "method.ema_decay is 0.9, not 0.99, to suit this run; --set method.ema_decay overrides it"
+    for words in ((), ("--method", "laplacenet")):
+        assert shell(*short, *words).err.splitlines() == [fitted, "error: far enough"]
+    assert shell.fails(*short, "--set", "method.ema_decay=0.99") == "error: far enough"
+    assert decays == [0.9, 0.9, 0.99]
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

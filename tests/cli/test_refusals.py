@@ -21,11 +21,14 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     write_bars(tmp_path / "bars.npz")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "compared").mkdir()
+    (tmp_path / "compared" / "comparison.json").write_text("{}")
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "experiment.json").write_text("{}")
     (tmp_path / "0").touch()
     (tmp_path / "rows.txt").write_text("0\n1\n99999\n")
     (tmp_path / "names.csv").write_text("file,label\na.png,cat\n")
+    (tmp_path / "half_written.py").write_text("class Foo:\n    def method(self\n")
     (tmp_path / "note.pdf").write_text("no split")
     np.savez(tmp_path / "splits.npz", first=np.array([0, 1, 2]), second=np.array([3, 4, 5]))
     return Shell(tmp_path, monkeypatch, capsys)
@@ -35,16 +38,19 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     ("arguments", "said"),
     [
         ("report empty", "empty: neither a run folder nor a folder of records"),
+        ("report compared", "compared: a comparison of laplacenet compare, whose table is comparison.md there"),
+        ("report --results empty --out begun", "--out begun: is the folder of a run"),
         ("train cifar11", "choose one of cifar10, cifar100, mini-imagenet, digits, two-moons"),
         ("train no/such/folder", "no data set, folder or file called"),
         ("train empty", "no pictures"),
         ("train broken.npz", "broken.npz: not a readable .npz file"),
-        ("train cifar10", "cifar10 not found"),
+        ("train cifar10", "--data-dir, or fetch it with: laplacenet data cifar10 --download --data-dir data"),
         ("train cifar10 --data-dir nowhere", "--data-dir nowhere: no such folder"),
-        ("train digits --labels 41", "41 labels cannot be shared equally by 10 classes"),
-        ("train digits --labels 5000", "choose at most"),
-        ("train digits --labels 0", "at least one label"),
-        ("train digits --labels -10", "at least one label"),
+        ("train digits --labels 41", "--labels 41: 41 labels cannot be shared equally by 10 classes"),
+        ("train digits --labels 5000", "--labels 5000: 5000 labels are 500 for each class"),
+        ("train digits --labels 0", "--labels 0: give at least one label"),
+        ("train digits --labels -10", "--labels -10: give at least one label"),
+        ("compare digits --steps 0", "Invalid value for '--steps'"),
         ("train digits --labels forty", "--labels forty: no such file; give a number"),
         ("train digits --labels rows.txt", "rows.txt"),
         ("train digits --labels names.csv", "names.csv"),
@@ -54,14 +60,21 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --labels 40 --split-key first", "--labels is a number"),
         ("train digits --split-key first", "give the file with --labels"),
         ("train digits --model 13cnn", "unknown model '13cnn'; choose one of 13-cnn, wrn-28-2"),
-        ("train digits --model 13-cnn", "model 13-cnn cannot read inputs of shape 1×8×8"),
+        ("train digits --model 13-cnn", "shape 1×8×8; choose --model small-cnn (from 2 px), patch-cnn (from 8 px)"),
+        ("train digits --model mlp", "model mlp cannot read inputs of shape 1×8×8; choose --model small-cnn"),
+        ("train two-moons --model small-cnn", "shape 2; choose --model mlp"),
         ("train digits --preset cifar", "unknown preset 'cifar'; choose one of digits"),
-        ("train digits --preset two-moons", "--preset two-moons is for vectors, and digits holds pictures"),
+        ("train digits --preset two-moons", "is for vectors, and digits holds pictures; choose digits or pictures"),
         ("train digits --preset cifar10", "model 13-cnn cannot read inputs of shape 1×8×8"),
         ("train digits --recipe digits", "--recipe"),
         ("train digits --set train.step=5", "unknown field 'step'; choose one of steps"),
-        ("train digits --set steps=5", "unknown field 'steps'"),
+        ("train digits --set steps=5", "unknown field 'steps'; write train.steps"),
+        ("train digits --method fixmatch --set threshold=0.5", "unknown field 'threshold'; write method.threshold"),
+        ("train digits --set speed=5", "unknown field 'speed'; choose one of name, seed"),
         ("train digits --set method.unit_length=1", "unknown field 'unit_length'; choose one of name, n_views, mixup"),
+        ("train digits --method uda --set method.name=fixmatch", "method.name cannot be set this way; use --method"),
+        ("train digits --method half_written:Foo", "half_written.py, line 2: '(' was never closed"),
+        ("compare digits --methods half_written:Foo --steps 1", "half_written.py, line 2: '(' was never closed"),
         ("train digits --set train.steps", "write section.field=value"),
         ("train digits --set train.steps=-5", "must be at least 1"),
         ("train digits --set augment.pad=8", "pad is 8, but the images are 8×8"),
@@ -93,6 +106,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("data broken.npz", "broken.npz"),
         ("data digits --size 16", "only the images of a folder"),
         ("demo --seeds 0", "--seeds"),
+        ("demo --set method.name=uda", "use laplacenet train --method"),
         ("demo --set train.lr=fast", "'fast' is not a number"),
         ("reproduce table-99", "table-99"),
     ],

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from references_experiments import TINY, record_of, write_tiny_data
+from references_experiments import TINY, headline_with_views, record_of, write_tiny_data
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import Request, parse_split_files, parse_splits, requested_runs
 from laplacenet.experiments.paper.figure_two import FigureTwo
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
-from laplacenet.experiments.paper.recipes import headline_with_views
 from laplacenet.experiments.paper.records import read_records, write_record
 from laplacenet.experiments.paper.reproduce import Places, plan_runs
 from laplacenet.experiments.paper.series import RecordBook

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 import pytest
-from references_experiments import record_of
+from references_experiments import headline_with_views, record_of
 
 from laplacenet.experiments.benchmark import EpochRow, SideBySide
 from laplacenet.experiments.paper.claims import Claim, numbers, statements
 from laplacenet.experiments.paper.comparisons import Finding, Verdict
-from laplacenet.experiments.paper.recipes import experiment_in, headline_with_views
+from laplacenet.experiments.paper.recipes import experiment_in
 from laplacenet.experiments.paper.records import Record
 from laplacenet.experiments.paper.series import RecordBook
 

@@ -37,10 +37,21 @@ def comparison(**changes: object) -> Comparison:
     return replace(Comparison(BASE, ("supervised", "fixmatch")), **changes)  # type: ignore[arg-type]
 
 
-def work_through(bench: Workbench) -> list[str]:
+def open_folder(bench: Workbench, record: Path | None = None) -> None:
+    """As the command opens its folder, but without the hashes of the data."""
+    bench.begin(record)
+    bench.keep_data({})
+    bench.take_over(record)
 
+
+def next_run(bench: Workbench) -> ComparedRun | None:
+    """None when all is done."""
+    return next(iter(bench.due_runs()), None)
+
+
+def work_through(bench: Workbench) -> list[str]:
     names = []
-    while (run := bench.next_run()) is not None:
+    while (run := next_run(bench)) is not None:
         names.append(run.name)
         for _ in bench.epochs(run, bench.task(run), NullMonitor()):
             pass
@@ -97,7 +108,7 @@ def test_held_out_vectors_leave_training_too() -> None:
 def test_tuning_comes_first_then_the_first_seed_then_the_best_on_other_seeds(tmp_path: Path) -> None:
     tuning = Tuning(for_s=1e-6, rates=(0.01, 0.1), held_out=10)
     bench = Workbench(comparison(tuning=tuning, seeds=(0, 1), finalists=1), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     names = work_through(bench)
     best = bench.ranking()[0]
     assert names == [
@@ -113,20 +124,25 @@ def test_tuning_comes_first_then_the_first_seed_then_the_best_on_other_seeds(tmp
 
 
 def test_another_comparison_does_not_go_on_in_the_same_folder(tmp_path: Path) -> None:
-    Workbench(comparison(), tmp_path / "out", CPU).open()
-    Workbench(comparison(), tmp_path / "out", CPU).open()
-    with pytest.raises(InputError, match="holds a comparison with another seeds; choose another --out"):
-        Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU).open()
+    open_folder(Workbench(comparison(), tmp_path / "out", CPU))
+    open_folder(Workbench(comparison(), tmp_path / "out", CPU))
+    with pytest.raises(InputError, match=r"holds another comparison \(--seeds is 1, here 2\); choose another --out"):
+        open_folder(Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU))
+    tuned = comparison(methods=("uda",), for_s=90.0, tuning=Tuning(for_s=60.0, rates=(0.1, 0.3), held_out=4))
+    assert comparison().differences(tuned) == (
+        "--methods is uda, here supervised,fixmatch; --for is 90s, here not given;"
+        " --tune is 60s (--rates 0.1,0.3 --held-out 4), here not given"
+    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     with pytest.raises(InputError, match="holds something else"):
-        Workbench(comparison(), tmp_path / "other", CPU).open()
+        open_folder(Workbench(comparison(), tmp_path / "other", CPU))
 
 
 def test_a_run_that_diverges_is_noted_and_the_others_go_on(tmp_path: Path) -> None:
     settings = ("supervised:train.lr=1e30",)
     bench = Workbench(comparison(settings=settings), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     assert work_through(bench) == ["runs/supervised-seed-0", "runs/fixmatch-seed-0"]
     assert [result.outcome is None for result in bench.results()] == [True, False]
     assert bench.ranking() == ["fixmatch", "supervised"]
@@ -164,13 +180,13 @@ def test_an_error_in_one_method_leaves_the_others_their_table(tmp_path: Path, mo
 def test_a_failed_run_is_not_tried_by_the_processes_beside_it(tmp_path: Path) -> None:
     first, second = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
     for bench in (first, second):
-        bench.open()
-    run = first.next_run()
+        open_folder(bench)
+    run = next_run(first)
     assert run is not None
     first.keep_failure(run, RuntimeError())
     later = Workbench(comparison(), tmp_path / "out", CPU)
-    later.open()
-    assert [bench.next_run() == run for bench in (first, second, later)] == [False, False, True]
+    open_folder(later)
+    assert [next_run(bench) == run for bench in (first, second, later)] == [False, False, True]
     assert [failed.error for failed in second.failures()] == ["RuntimeError: RuntimeError"]
 
 
@@ -183,11 +199,11 @@ def test_a_lost_device_ends_the_comparison(tmp_path: Path) -> None:
 
 def test_a_run_that_was_killed_between_its_outcome_and_its_note_is_noted(tmp_path: Path) -> None:
     bench = Workbench(comparison(methods=("supervised",)), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     work_through(bench)
     before = bench.results()
     shutil.rmtree(tmp_path / "out" / "finished")
-    bench.open()
+    open_folder(bench)
     assert work_through(bench) == ["runs/supervised-seed-0"]
     assert [(run.outcome, run.curve) for run in bench.results()] == [(run.outcome, run.curve) for run in before]
 
@@ -195,17 +211,17 @@ def test_a_run_that_was_killed_between_its_outcome_and_its_note_is_noted(tmp_pat
 def test_a_process_may_come_when_another_has_begun_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It saw no comparison there, and before it looked into the folder another process had begun a run."""
     late, early = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
-    begin = Workbench._make
+    begin = Workbench._require_own
 
     def begin_late(bench: Workbench) -> None:
         if bench is late:
-            early.open()
+            open_folder(early)
             (early.folder / "runs").mkdir()
         begin(bench)
 
-    monkeypatch.setattr(Workbench, "_make", begin_late)
-    late.open()
-    assert late.next_run() == early.next_run()
+    monkeypatch.setattr(Workbench, "_require_own", begin_late)
+    open_folder(late)
+    assert next_run(late) == next_run(early)
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +231,7 @@ def whole_comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("laplacenet.experiments.step_times.MEASURED_S", 0.01)
         bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), folder / "out", CPU)
-        bench.open()
+        open_folder(bench)
         work_through(bench)
         write_record(bench, folder / "record.json")
     return folder
@@ -255,11 +271,11 @@ def test_a_changed_value_in_a_record_is_refused_with_what_to_do(whole_comparison
     path.write_text(path.read_text().replace('"test_error": 0.', '"test_error": 1.'))
     bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
     with pytest.raises(InputError, match=r"record\.json: damaged .*; choose another --record, or delete it"):
-        bench.open(path)
+        open_folder(bench, path)
 
 
 def use_all(bench: Workbench, record: Path) -> None:
-    bench.open(record)
+    open_folder(bench, record)
     bench.results()
     bench.step_times("supervised", bench.task_of_seed(0))
 
@@ -267,10 +283,10 @@ def use_all(bench: Workbench, record: Path) -> None:
 def test_a_finished_run_that_is_deleted_is_made_again_from_its_run(whole_comparison: Path, tmp_path: Path) -> None:
     shutil.copytree(whole_comparison, tmp_path / "copy")
     bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
-    bench.open()
+    open_folder(bench)
     (before,) = bench.results()
     (tmp_path / "copy/out/finished/runs-supervised-seed-0.json").unlink()
-    bench.open()
+    open_folder(bench)
     assert work_through(bench) == ["runs/supervised-seed-0"]
     (after,) = bench.results()
     assert (after.outcome, after.curve) == (before.outcome, before.curve)
@@ -283,13 +299,13 @@ def test_a_run_under_way_keeps_its_steps_where_they_are_measured_again(
     times = iter(StepTimes(PhaseTimes(0.0, seconds, 0.0, 10)) for seconds in step_s)
     monkeypatch.setattr("laplacenet.experiments.compare.workbench.measure_step_times", lambda *_: next(times))
     bench = Workbench(comparison(methods=("supervised",), for_s=0.005), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     run = ComparedRun("supervised", 0)
     for _ in bench.epochs(run, bench.task(run), StopAfter(2)):
         pass
     (tmp_path / "out" / "step-times" / "supervised.json").unlink()
     again = Workbench(bench.comparison, tmp_path / "out", CPU)
-    again.open()
+    open_folder(again)
     assert work_through(again) == ["runs/supervised-seed-0"]
     (result,) = again.results()
     assert result.experiment.train.steps == 5
@@ -302,7 +318,7 @@ def test_steps_that_were_measured_on_another_machine_or_with_other_settings_are_
     times = iter(StepTimes(PhaseTimes(0.0, seconds, 0.0, 10)) for seconds in (1.0, 2.0, 3.0, 4.0))
     monkeypatch.setattr("laplacenet.experiments.compare.workbench.measure_step_times", lambda *_: next(times))
     bench = Workbench(comparison(), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     task = bench.task_of_seed(0)
     assert [bench.step_times("supervised", task).main.step_s for _ in range(2)] == [1.0, 1.0]
     path = tmp_path / "out" / "step-times" / "supervised.json"
@@ -320,7 +336,7 @@ def test_steps_that_were_measured_on_another_machine_or_with_other_settings_are_
 
 def test_the_time_of_a_resumed_run_counts_all_its_sessions(tmp_path: Path) -> None:
     bench = Workbench(comparison(methods=("supervised",)), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     run = ComparedRun("supervised", 0)
     for _ in bench.epochs(run, bench.task(run), StopAfter(2)):
         pass
@@ -338,7 +354,7 @@ def test_the_time_of_a_resumed_run_counts_all_its_sessions(tmp_path: Path) -> No
     (result,) = bench.results()
     assert 1000 < result.wall_s < 1100
     shutil.rmtree(tmp_path / "out" / "finished")
-    bench.open()
+    open_folder(bench)
     work_through(bench)
     assert 1000 < bench.result(run).wall_s < 1100
 
@@ -347,8 +363,8 @@ def test_a_finished_run_stays_finished_where_its_folder_is_deleted(whole_compari
     shutil.copytree(whole_comparison, tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "out" / "runs")
     bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
-    bench.open()
-    assert bench.next_run() is None
+    open_folder(bench)
+    assert next_run(bench) is None
     assert len(bench.results()) == 1
 
 
@@ -361,7 +377,7 @@ def test_a_finished_run_of_other_settings_is_not_noted_as_one_of_these(whole_com
     content["identity"]["method.n_views"] = 7
     write_sealed(manifest, content)
     bench = Workbench(comparison(methods=("supervised",), for_s=1e-6), tmp_path / "copy" / "out", CPU)
-    bench.open()
+    open_folder(bench)
     with pytest.raises(InputError, match=r"is of another run: its method\.n_views is 7"):
         work_through(bench)
 
@@ -370,6 +386,9 @@ def test_settings_may_concern_one_method_alone() -> None:
     compared = comparison(settings=("train.weight_decay=0.001", "fixmatch:method.threshold=0.5"))
     assert compared.experiment("fixmatch", 0).method.threshold == 0.5  # type: ignore[attr-defined]
     assert {compared.experiment(name, 0).train.weight_decay for name in compared.methods} == {0.001}
+    own = "laplacenet.training.methods.fixmatch:FixMatch"
+    compared = comparison(methods=("supervised", own), settings=(f"{own}:method.threshold=0.5",))
+    assert compared.experiment(own, 0).method.threshold == 0.5  # type: ignore[attr-defined]
 
 
 def test_a_split_key_counts_with_the_seed() -> None:
@@ -422,8 +441,8 @@ def test_a_finished_run_is_read_back_as_it_was_written() -> None:
 def test_no_run_is_begun_that_would_not_end_within_the_limit(tmp_path: Path) -> None:
     tuning = Tuning(for_s=60.0, rates=(0.01, 0.1), held_out=10)
     bench = Workbench(comparison(tuning=tuning, for_s=300.0), tmp_path / "out", CPU)
-    bench.open()
-    run = bench.next_run()
+    open_folder(bench)
+    run = next_run(bench)
     assert run is not None
     assert bench.expected_s(run) == pytest.approx(66 + 10)
     assert "needs about 1 min 16 s, and 1 min 10 s are left" in why_not(bench, run, left_s=70.0)
@@ -431,8 +450,8 @@ def test_no_run_is_begun_that_would_not_end_within_the_limit(tmp_path: Path) -> 
     assert why_not(bench, run, left_s=-1.0) == "time is up"
     record = {"comparison": bench.identity, "tuning": [finished(run, wall_s=62.0).to_json()], "runs": []}
     (tmp_path / "record.json").write_text(json.dumps(record))
-    bench.open(tmp_path / "record.json")
-    following = bench.next_run()
+    open_folder(bench, tmp_path / "record.json")
+    following = next_run(bench)
     assert following is not None
     assert following.lr == 0.1
     assert bench.expected_s(following) == pytest.approx(62 + 10)
@@ -444,12 +463,12 @@ def test_no_run_is_begun_that_would_not_end_within_the_limit(tmp_path: Path) -> 
 
 def test_by_steps_a_method_is_expected_to_take_as_long_as_before(tmp_path: Path) -> None:
     bench = Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     assert bench.expected_s(ComparedRun("fixmatch", 0)) == 0
     runs = [finished(ComparedRun("supervised", 0, 0.1), wall_s=7.0)]
     record = {"comparison": bench.identity, "tuning": [], "runs": [run.to_json() for run in runs]}
     (tmp_path / "record.json").write_text(json.dumps(record))
-    bench.open(tmp_path / "record.json")
+    open_folder(bench, tmp_path / "record.json")
     assert [bench.expected_s(ComparedRun(method, 1)) for method in ("supervised", "fixmatch")] == [7.0, 7.0]
 
 
@@ -492,10 +511,11 @@ def test_a_record_alone_lets_another_machine_go_on(tmp_path: Path, monkeypatch: 
 
 
 def test_a_record_of_another_comparison_is_refused(tmp_path: Path) -> None:
-    other = Workbench(comparison(seeds=(5,)), tmp_path / "other", CPU)
+    other = Workbench(comparison(settings=("train.lr=2", "graph.k=9")), tmp_path / "other", CPU)
     (tmp_path / "record.json").write_text(json.dumps({"comparison": other.identity}))
-    with pytest.raises(InputError, match="holds a comparison with another seeds; choose another --record"):
-        Workbench(comparison(), tmp_path / "out", CPU).open(tmp_path / "record.json")
+    said = r"holds another comparison \(--set is train.lr=2 graph.k=9, here not given\); choose another --record"
+    with pytest.raises(InputError, match=said):
+        open_folder(Workbench(comparison(), tmp_path / "out", CPU), tmp_path / "record.json")
 
 
 def test_a_record_from_before_a_setting_existed_still_belongs_to_the_comparison(tmp_path: Path) -> None:
@@ -503,32 +523,32 @@ def test_a_record_from_before_a_setting_existed_still_belongs_to_the_comparison(
     known = bench.identity
     del known["base"]["method"]["label_temperature"], known["base"]["train"]["schedule"]
     (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
-    bench.open(tmp_path / "record.json")
+    open_folder(bench, tmp_path / "record.json")
     known["base"]["train"]["lr"] = 0.7
     (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
-    other = r"holds a comparison with another base \(train\.lr is 0\.7, here 0\.05\); choose another --record"
+    other = r"holds another comparison \(train\.lr is 0\.7, here 0\.05\); choose another --record"
     with pytest.raises(InputError, match=other):
-        bench.open(tmp_path / "record.json")
+        open_folder(bench, tmp_path / "record.json")
     known["base"]["train"] |= {"lr": 0.05, "warmth": 1}
     (tmp_path / "record.json").write_text(json.dumps({"comparison": known}))
     with pytest.raises(InputError, match="base: train: unknown entry 'warmth'"):
-        bench.open(tmp_path / "record.json")
+        open_folder(bench, tmp_path / "record.json")
 
 
 def test_a_record_that_compares_by_something_unknown_is_refused(tmp_path: Path) -> None:
     bench = Workbench(comparison(), tmp_path / "out", CPU)
     (tmp_path / "record.json").write_text(json.dumps({"comparison": bench.identity | {"folds": 5}}))
     with pytest.raises(InputError, match="unknown entry 'folds'"):
-        bench.open(tmp_path / "record.json")
+        open_folder(bench, tmp_path / "record.json")
     older = {name: value for name, value in bench.identity.items() if name not in ("settings", "finalists")}
     (tmp_path / "record.json").write_text(json.dumps({"comparison": older}))
-    bench.open(tmp_path / "record.json")
+    open_folder(bench, tmp_path / "record.json")
 
 
 def test_processes_in_one_folder_take_different_runs(tmp_path: Path) -> None:
     first, second = (Workbench(comparison(seeds=(0, 1)), tmp_path / "out", CPU) for _ in range(2))
-    first.open()
-    second.open()
+    open_folder(first)
+    open_folder(second)
     with first.claim() as run, second.claim() as other:
         assert run is not None
         assert other is not None
@@ -547,7 +567,7 @@ def test_each_method_has_the_views_of_its_own_settings(tmp_path: Path) -> None:
 def test_the_last_network_is_judged_by_its_test_error_alone(tmp_path: Path) -> None:
     """Invariances take a pass over all images each, which a run of a minute would feel."""
     bench = Workbench(comparison(), tmp_path / "out", CPU)
-    bench.open()
+    open_folder(bench)
     run = ComparedRun("supervised", 0)
     for _ in bench.epochs(run, bench.task(run), NullMonitor()):
         pass

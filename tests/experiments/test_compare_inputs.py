@@ -293,6 +293,9 @@ TUNED = ["--tune", "1s", "--held-out", "3", "--rates"]
         (["--set", "supervised:method.name=vat"], "name the methods with --methods"),
         (["--set", "seed=3"], "--seeds says how many there are"),
         (["--set", "supervised:data.n_labeled=12"], "all methods see the same data"),
+        (["--set", "supervised:method.bogus=1"], "supervised: --set method.bogus=1: unknown field 'bogus'"),
+        (["--set", "method.temperature=1"], "supervised: --set method.temperature=1: unknown field 'temperature'"),
+        (["--set", "vat:method.radius=1"], "vat is none of --methods supervised,network-labels"),
         (["--set", "supervised:train.steps=12"], "all methods get the same time or the same steps"),
     ],
 )
@@ -301,6 +304,20 @@ def test_options_that_would_make_the_runs_unequal_or_be_ignored_are_refused(
 ) -> None:
     assert said in shell.fails(*COMPARE, "--labels", "9", "--out", "out", *words)
     assert not (shell.folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--labels 10", "10 labels cannot be shared equally"),
+        ("--labels 9 --tune 1s --rates 0.1 --held-out 9", "--held-out 9: only 6 labels can be held out"),
+        ("--labels 9 --model 13-cnn", "model 13-cnn cannot read"),
+    ],
+)
+def test_a_refused_comparison_leaves_its_folder_free_for_the_corrected_one(words: str, said: str, shell: Shell) -> None:
+    assert said in shell.fails(*COMPARE, "--out", "out", *words.split())
+    with ends_after(0):
+        shell.succeeds(*COMPARE, "--labels", "9", "--out", "out")
 
 
 def broken(*_: object, **__: object) -> None:

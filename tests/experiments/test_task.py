@@ -83,7 +83,7 @@ def test_a_network_that_cannot_read_the_images_is_refused(data: Path, model: str
 
 def test_a_convolution_does_not_read_vectors() -> None:
     experiment = Experiment(data=DataConfig(name="two-moons", n_labeled=4), model=ModelConfig("small-cnn"))
-    with pytest.raises(InputError, match="mlp for vectors"):
+    with pytest.raises(InputError, match="shape 2; choose --model mlp"):
         prepare(experiment)
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from laplacenet.models import MODELS, Inference, ModelConfig, build_model
+from laplacenet.models import MODELS, Inference, ModelConfig, build_model, require_fit
 from laplacenet.models.norm import NormActivation
 from laplacenet.runtime import InputError
 
@@ -49,6 +49,19 @@ def test_the_13_cnn_embeds_on_the_unit_sphere() -> None:
 
 def test_the_small_network_reads_eight_pixels() -> None:
     assert build_model("small-cnn", n_classes=10, in_channels=1)(torch.randn(2, 1, 8, 8)).shape == (2, 10)
+
+
+@pytest.mark.parametrize(("name", "least"), [("small-cnn", 2), ("patch-cnn", 8), ("13-cnn", 12)])
+def test_the_least_side_of_a_picture_is_the_one_that_is_said(name: str, least: int) -> None:
+    network = build_model(name, n_classes=3)
+    require_fit(network, torch.zeros(1, 3, least, least), name=name)
+    with pytest.raises(InputError, match=rf"{name} \(from {least} px\)"):
+        require_fit(network, torch.zeros(1, 3, least - 1, least - 1), name=name)
+
+
+@pytest.mark.parametrize("name", ["wrn-28-2", "resnet-18", "lite0"])
+def test_the_other_networks_read_pictures_of_any_size(name: str) -> None:
+    require_fit(build_model(name, n_classes=3), torch.zeros(1, 3, 1, 1), name=name)
 
 
 def test_the_mlp_reads_vectors_of_any_length() -> None:

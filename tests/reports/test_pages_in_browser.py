@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 from references_browser import CHROMIUM, DESKTOP, IS_REQUIRED, PHONE, Browser, browser
-from references_experiments import record_of
+from references_experiments import headline_with_views, record_of
 from references_labeling_pages import HOSTILE, hostile_labeling, made_up_labeling, made_up_pictures
 
-from laplacenet.experiments.paper.recipes import headline_with_views
 from laplacenet.experiments.paper.records import write_record
 from laplacenet.labeling.outcome import save_gallery, shown_rows
 from laplacenet.labeling.result import Labeling, save_labeling

@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from references_experiments import record_of
+from references_experiments import headline_with_views, record_of
 
 from laplacenet.experiments.benchmark import BenchRecord, EpochRow, newest_side_by_side, write_bench_record
 from laplacenet.experiments.paper.claims import numbers, statements
 from laplacenet.experiments.paper.published import TABLES
-from laplacenet.experiments.paper.recipes import experiment_in, find_recipe, headline_with_views
+from laplacenet.experiments.paper.recipes import experiment_in, find_recipe
 from laplacenet.experiments.paper.records import Record, write_record
 from laplacenet.experiments.paper.series import RecordBook
 from laplacenet.reports.paper_figures import comparable, error_curves, figure_4
@@ -239,6 +239,18 @@ def test_an_output_that_is_a_file_is_refused(results: Path, tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="name a folder"):
         write_report(results, tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_only_an_earlier_report_is_replaced_unless_told_to(name: str, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("of the user")
+    with pytest.raises(InputError, match=f"holds {name}, which is of no report on the paper; choose another or --over"):
+        write_report(tmp_path / "results", tmp_path / "out")
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["of the user"]
+    write_report(tmp_path / "results", tmp_path / "out", overwrite=True)
+    write_report(tmp_path / "results", tmp_path / "out")
 
 
 def test_a_damaged_record_of_the_moons_is_refused_by_name(results: Path, tmp_path: Path) -> None:

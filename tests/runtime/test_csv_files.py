@@ -1,13 +1,12 @@
 """CSV files: what is written is what is read back, and no spreadsheet computes it."""
 
-from pathlib import Path
+import csv
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacenet.runtime import InputError
-from laplacenet.runtime.csv_files import csv_line, escaped, read_csv, unescaped, write_csv
+from laplacenet.runtime.csv_files import csv_line, escaped, unescaped, write_csv
 
 FORMULAS = ("=1+1", '=HYPERLINK("x")', "+cmd", "-rf", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''@x", "--1")
 TEXTS = st.text(st.sampled_from("'=+-@\t\r19.e\n,\"ax é")) | st.text(st.characters(exclude_categories=["Cs"]))
@@ -35,16 +34,12 @@ def test_every_text_comes_back(text: str) -> None:
 def test_a_table_comes_back(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     write_csv(path, ("path", "label"), rows)
-    assert [(row["path"], row["label"]) for row in read_csv(path)] == rows
+    with path.open(encoding="utf-8", newline="") as file:
+        heading, *read = csv.reader(file, strict=True)
+    assert heading == ["path", "label"]
+    assert [tuple(map(unescaped, row)) for row in read] == rows
     assert [file.name for file in path.parent.iterdir()] == ["a.csv"]
 
 
 def test_numbers_are_written_as_they_are() -> None:
     assert csv_line(("=x", -1, -0.5, "-0.5", None)) == "'=x,-1,-0.5,-0.5,\n"
-
-
-@pytest.mark.parametrize("content", [b"a,b\n1\n", b"a,b\n1,2,3\n", b"a,b\n\xff,1\n", b'a,b\n"1,2\n'])
-def test_a_damaged_table_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.csv"):
-        list(read_csv(tmp_path / "a.csv"))

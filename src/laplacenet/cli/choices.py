@@ -12,6 +12,9 @@ from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
+FIXED = {"method.name": "--method"}
+"""The method decides the defaults of its settings; --set comes after them."""
+
 
 @dataclass(frozen=True)
 class ExperimentOptions:
@@ -41,7 +44,7 @@ def new_experiment(options: ExperimentOptions) -> Experiment:
     )
     experiment = with_chosen_method(experiment, options.method, preset=options.preset, model=options.model)
     experiment = from_pretrained(experiment) if options.pretrained else experiment
-    return override(in_folder(experiment, options.data_dir), options.settings or [])
+    return override(in_folder(experiment, options.data_dir), options.settings or [], fixed=FIXED)
 
 
 def chosen_experiment(
@@ -101,6 +104,8 @@ def with_label_source(data: DataConfig, labels: str, split_key: str | None) -> D
     if labels.lstrip("-").isdecimal():
         if split_key is not None:
             raise InputError(f"--split-key {split_key} names an entry of a split file, but --labels is a number")
+        if int(labels) < 1:
+            raise InputError(f"--labels {labels}: give at least one label for each class")
         return replace(bare, n_labeled=int(labels))
     path = Path(labels).expanduser()
     if not path.is_file():

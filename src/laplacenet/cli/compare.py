@@ -32,7 +32,7 @@ RunTime = Annotated[
         "--for", parser=duration_of("--for"), metavar="TIME", help="The training time of each run (90s, 5m, 1h)."
     ),
 ]
-Steps = Annotated[int | None, typer.Option(help="The steps of each run, in place of --for.")]
+Steps = Annotated[int | None, typer.Option(min=1, help="The steps of each run, in place of --for.")]
 Seeds = Annotated[int, typer.Option(help="How many runs of each method, each with a seed and labels of its own.")]
 SplitKey = Annotated[
     str | None,

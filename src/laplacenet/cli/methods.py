@@ -1,11 +1,16 @@
 """`laplacenet methods`: what --method accepts."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from laplacenet.cli.output import say
+
+RECORDS = Path("results/methods")
+COMMENT = re.compile(r"^<!--.*?-->\n+", re.MULTILINE)
+"""What a page in the documentation says to those who edit or test it."""
 
 
 def methods(
@@ -21,8 +26,11 @@ def methods(
         ),
     ] = None,
     records: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The folder that holds records of laplacenet compare.")
-    ] = Path("results/methods"),
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The folder that holds records of laplacenet compare.  [default: results/methods]"
+        ),
+    ] = None,
 ) -> None:
     """List the training methods: each name, what it does, and where it comes from. With a name, describe that method.
 
@@ -36,6 +44,9 @@ def methods(
 
     if name is not None and pages is not None:
         raise InputError("--pages writes the pages of all methods; leave out NAME")
+    if records is not None and not records.is_dir():
+        raise InputError(f"--records {records}: no such folder")
+    records = records or RECORDS
     if pages is not None:
         from laplacenet.reports.methods_page import write_methods_pages
 
@@ -45,7 +56,7 @@ def methods(
     elif name is not None:
         from laplacenet.reports.method_page import method_page, read_all_records
 
-        show_page(method_page(name, read_all_records(records)))
+        show_page(COMMENT.sub("", method_page(name, read_all_records(records))))
     else:
         list_methods()
 

@@ -1,4 +1,4 @@
-"""`laplacenet report`: report pages from a run or from records."""
+"""`laplacenet report`: a run's page or curves, or the report on the paper from records."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +16,11 @@ def report(
     ] = None,
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files in --out that are no report on the paper.")
+    ] = False,
 ) -> None:
-    """Write the report page of a run again; or, without a run, the report on the paper.
+    """Write the report page of a labeling run again, or the curves of a training run; else the report on the paper.
 
     The report on the paper shows its tables, figures and claims beside what is recorded, and recorded comparisons of
     methods, as one HTML page (report.html) and as Markdown (report.md); benchmarks become Markdown tables (bench.md).
@@ -27,6 +30,7 @@ def report(
       laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
+    from laplacenet.experiments.compare.folder import STATE, TABLE
     from laplacenet.reports.paper_page import write_report
     from laplacenet.runtime import InputError, require_apart
     from laplacenet.runtime.run_folder import looks_like_run
@@ -37,8 +41,13 @@ def report(
     records = results if run is None else run
     if run is not None and next(run.rglob("*.json"), None) is None:
         raise InputError(f"{run}: neither a run folder nor a folder of records; laplacenet train and label make runs")
+    if (records / STATE).is_file():
+        remedy = "to report on it give that command --record results/methods/NAME.json as well"
+        raise InputError(f"{records}: a comparison of laplacenet compare, whose table is {TABLE} there; {remedy}")
     require_apart(out, [records])
-    say(str(write_report(records, out)))
+    if looks_like_run(out):
+        raise InputError(f"--out {out}: is the folder of a run, which has its own report; choose another --out")
+    say(str(write_report(records, out, overwrite=overwrite)))
 
 
 def page_of(run: Path) -> Path:

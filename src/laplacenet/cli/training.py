@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from laplacenet.cli.choices import ExperimentOptions, new_experiment
+from laplacenet.cli.output import say
 from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
 from laplacenet.experiments import Task, read_experiment
 from laplacenet.experiments.fitting import fit_method
@@ -13,7 +14,7 @@ from laplacenet.experiments.presets import JUDGED_EVERY
 from laplacenet.runtime import RunFolder, start_group
 from laplacenet.runtime.monitor import reading_ends_at, time_left
 from laplacenet.runtime.timeline import mark, timeline
-from laplacenet.training import Execution
+from laplacenet.training import Execution, MethodConfig
 from laplacenet.training.methods.presets import ORIGINAL
 
 
@@ -57,7 +58,7 @@ def train_and_report(options: TrainOptions, device: torch.device, *, started_at:
 def new_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFolder]:
     experiment = new_experiment(options)
     task = read_task(experiment, download=options.download, is_strict=options.strict, ends_at=ends_at)
-    if options.method is not None and options.preset != ORIGINAL:
+    if options.preset != ORIGINAL:
         task = fit_method(task, options.settings or [])
     folder = folder_of_run(
         options.out,
@@ -65,8 +66,16 @@ def new_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFold
         overwrite=options.overwrite,
         inputs=(options.data, *(options.labels or ())),
     )
+    say_fitted(experiment.method, task.experiment.method)
     keep_skipped(task, folder)
     return task, folder
+
+
+def say_fitted(chosen: MethodConfig, fitted: MethodConfig) -> None:
+    """The settings that were adapted to the run's length and inputs: papers give them for other runs."""
+    changed = [(name, old, vars(fitted)[name]) for name, old in vars(chosen).items() if vars(fitted)[name] != old]
+    for name, old, new in changed:
+        say(f"method.{name} is {new:.6g}, not {old:g}, to suit this run; --set method.{name} overrides it", err=True)
 
 
 def resumed_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFolder]:

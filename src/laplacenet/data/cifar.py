@@ -1,5 +1,6 @@
 """CIFAR-10 and CIFAR-100 in their official Python format, from the unpacked folder or straight from the archive."""
 
+import shlex
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -88,9 +89,10 @@ def load_cifar(layout: CifarLayout, location: Path, *, fetch: bool = False) -> D
     if source is None and fetch:
         source = download(layout.url, location / layout.archive, checksum=layout.checksum)
     if source is None:
+        command = f"laplacenet data {layout.name} --download --data-dir {shlex.quote(str(location))}"
         raise InputError(
             f"{layout.name} not found: looked for {location / layout.folder}/ and {location / layout.archive};"
-            " set LAPLACENET_DATA to the folder that holds it, or fetch it with --download"
+            f" name the folder that holds it with --data-dir, or fetch it with: {command}"
         )
     return read_cifar(layout, source)
 

@@ -1,6 +1,6 @@
 """Experiments as JSON and as `section.field=value`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from laplacenet.experiments.experiment import Experiment, with_own_embedding
@@ -49,8 +49,8 @@ def by_path(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def override(experiment: Experiment, texts: Iterable[str]) -> Experiment:
-    """The experiment with settings such as `train.steps=500` or `method.n_views=5`."""
+def override(experiment: Experiment, texts: Iterable[str], *, fixed: Mapping[str, str] | None = None) -> Experiment:
+    """The experiment with settings such as `train.steps=500` or `method.n_views=5`; `fixed` as in `settings`."""
     texts = list(texts)
     for text in texts:
         section, _, name = text.partition("=")[0].strip().partition(".")
@@ -59,7 +59,7 @@ def override(experiment: Experiment, texts: Iterable[str]) -> Experiment:
         if section == "train" and name == "label_source":
             methods = " or ".join(FORMER_SOURCES.values())
             raise InputError(f"--set {text}: choose a method instead, with --method {methods}")
-    changed = settings.override(experiment, texts, choose=CHOOSE)
+    changed = settings.override(experiment, texts, fixed=fixed, choose=CHOOSE)
     named = {text.partition("=")[0].strip() for text in texts}
     is_decided = "model.unit_length" in named or not named & {"method.name", "model.name"}
     return changed if is_decided else with_own_embedding(changed)

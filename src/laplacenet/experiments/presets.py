@@ -107,7 +107,7 @@ def with_preset(experiment: Experiment, name: str) -> Experiment:
     preset, data = preset_named(name), experiment.data.name
     if (name == VECTORS) != (data == VECTORS):
         kind, other = ("vectors", "pictures") if name == VECTORS else ("pictures", "vectors")
-        fitting = [known for known in PRESETS if (known == VECTORS) != (name == VECTORS)]
+        fitting = [known for known in (data, "pictures") if known in PRESETS] if name == VECTORS else [VECTORS]
         raise InputError(f"--preset {name} is for {kind}, and {data} holds {other}; choose {' or '.join(fitting)}")
     return replace(preset, name=f"{experiment.name}-{name}", seed=experiment.seed, data=experiment.data)
 

@@ -158,7 +158,10 @@ def visible_labels(
     if data.split_file is not None:
         split = read_split(data.split_file, data.split_key, n=len(train))
     elif data.n_labeled is not None:
-        split = balanced_split(train.labels, data.n_labeled, seed if data.split_seed is None else data.split_seed)
+        try:
+            split = balanced_split(train.labels, data.n_labeled, seed if data.split_seed is None else data.split_seed)
+        except InputError as error:
+            raise InputError(f"--labels {data.n_labeled}: {error}") from error
     else:
         return train.labels, train.class_names
     return hide_labels(train.labels, split), train.class_names

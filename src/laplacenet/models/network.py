@@ -8,6 +8,8 @@ from laplacenet.runtime import InputError
 from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.sharing import shared_pass
 
+FOR_PICTURES = "small-cnn (from 2 px), patch-cnn (from 8 px), 13-cnn (from 12 px), or any wrn, resnet or lite network"
+
 
 class Head(nn.Linear):
     """A linear classifier on features: the paper's g, and the second one that some methods have."""
@@ -74,6 +76,5 @@ def require_fit(network: Network, example: Tensor, *, name: str) -> None:
             network.eval()(example)
     except (RuntimeError, ValueError) as error:
         shape = "×".join(map(str, example.shape[1:]))
-        accepted = "mlp for vectors; small-cnn for pictures from 6 px, patch-cnn from 8 px, lite0 to lite2 for any,"
-        accepted += " the others from 32 px"
-        raise InputError(f"model {name} cannot read inputs of shape {shape}; choose {accepted}") from error
+        accepted = "mlp" if example.dim() == 2 else FOR_PICTURES
+        raise InputError(f"model {name} cannot read inputs of shape {shape}; choose --model {accepted}") from error

@@ -7,7 +7,7 @@ from laplacenet.models.norm import NormActivation
 
 
 def small_cnn(*, n_classes: int, in_channels: int) -> Network:
-    """Two stages of two 3×3 convolutions with pooling in between, then one more: for pictures from 6 px, on a CPU."""
+    """Two stages of two 3×3 convolutions with pooling in between, then one more: for small pictures, on a CPU."""
     body = nn.Sequential(
         *_layer(in_channels, 32), *_layer(32, 32, pool=True),
         *_layer(32, 64), *_layer(64, 64), *_layer(64, 128),

@@ -1,8 +1,10 @@
 """The report on the paper from records alone: one self-contained HTML page, and Markdown."""
 
 import base64
+import os
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ from laplacenet.runtime import InputError, write_whole
 
 COMPARISONS = "methods"
 HTML, MARKDOWN, BENCH_MARKDOWN = "report.html", "report.md", "bench.md"
+OWN_TITLE = b"<title>LaplaceNet: the paper's experiments</title>"
+"""Only this page has it."""
 MARKS = {
     Verdict.REPRODUCED: "✓",
     Verdict.DIRECTION: "↗",
@@ -73,8 +77,11 @@ class Drawing:
         return round(REM_PER_INCH * self.figure.get_figwidth())
 
 
-def write_report(results: Path, out: Path) -> Path:
-    """`report.html` (all in one file), `report.md` with its pictures, and `bench.md`; gives the page's path."""
+def write_report(results: Path, out: Path, *, overwrite: bool = False) -> Path:
+    """`report.html` (all in one file), `report.md` with its pictures, and `bench.md`; gives the page's path.
+
+    An earlier report is replaced; other files by these names only with `overwrite`.
+    """
     book = RecordBook(read_records(results), moons=read_moons(results), epochs=read_side_by_side(results))
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
@@ -88,14 +95,17 @@ def write_report(results: Path, out: Path) -> Path:
     pictures = {drawing.name: png(drawing.figure) for drawing in drawn}
     if moons_png is not None:
         pictures[FOLDER] = moons_png
-    for name, picture_png in pictures.items():
-        write_whole(out / f"{name}.png", picture_png)
     moons_uri = moons_png and f"data:image/png;base64,{base64.b64encode(moons_png).decode()}"
     page = template("paper.html.j2", **FILTERS).render(**content, svgs=svgs, moons_uri=moons_uri)
-    write_whole(out / HTML, page.encode())
-    write_whole(out / MARKDOWN, template("paper.md.j2", **FILTERS).render(**content, drawn=set(pictures)).encode())
+    markdown = template("paper.md.j2", **FILTERS).render(**content, drawn=set(pictures))
+    files = {HTML: page.encode(), MARKDOWN: markdown.encode()}
+    files |= {f"{name}.png": picture_png for name, picture_png in pictures.items()}
     if any((results / BENCH).glob("*.json")):
-        write_whole(out / BENCH_MARKDOWN, markdown_tables(read_bench_records(results / BENCH)).encode())
+        files[BENCH_MARKDOWN] = markdown_tables(read_bench_records(results / BENCH)).encode()
+    if not overwrite:
+        _require_free(out, files)
+    for name, written in files.items():  # the page first: by it the folder is known as a report's
+        write_whole(out / name, written)
     return out / HTML
 
 
@@ -104,6 +114,17 @@ def _make_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be made ({error.strerror}); name a folder") from error
+
+
+def _require_free(out: Path, names: Iterable[str]) -> None:
+    """Refuse a folder with files by these names, unless it holds an earlier report."""
+    page = out / HTML
+    if page.is_file() and OWN_TITLE in page.read_bytes():
+        return
+    taken = [name for name in names if os.path.lexists(out / name)]
+    if taken:
+        said = f"holds {taken[0]}, which is of no report on the paper"
+        raise InputError(f"--out {out}: {said}; choose another or --overwrite")
 
 
 def report_content(book: RecordBook) -> dict[str, Any]:

@@ -4,14 +4,11 @@ A text that begins with =, +, - or @ (or a tab or carriage return) and is no num
 spreadsheets' own mark for text. `unescaped` takes it off again, so what is read back is what was written.
 """
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from laplacenet.runtime.errors import InputError
-from laplacenet.runtime.files import read_whole, write_whole
+from laplacenet.runtime.files import write_whole
 
 # apostrophes that stand before such a sign already get one more, so that taking one off is always right
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -43,18 +40,6 @@ def csv_text(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 def write_csv(path: Path, heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Replace `path` by the table in UTF-8; readers see the old file or the new one, never a part."""
     write_whole(path, csv_text(heading, rows).encode())
-
-
-def read_csv(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a file that `write_csv` wrote, by heading."""
-    try:
-        reader = csv.DictReader(io.StringIO(read_whole(path).decode(), newline=""), strict=True)
-        for row in reader:
-            if None in row or None in row.values():
-                raise InputError(f"{path}, line {reader.line_num}: not as many cells as the heading has")
-            yield {heading: unescaped(cell) for heading, cell in row.items()}
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
 
 
 def _cell(value: object) -> str:

@@ -72,6 +72,7 @@ def override(
             raise InputError(f"{where}: write section.field=value, for example train.steps=500")
         _refuse_fixed(section, name, where=where, fixed=fixed or {})
         if not dot:
+            _refuse_without_section(settings, section, where=where)
             settings = _with(settings, {section: _parse(kind, section, value, where=where)})
         elif section not in changes:
             raise InputError(f"{where}: unknown section {section!r}; choose one of {', '.join(changes)}")
@@ -90,6 +91,15 @@ def _refuse_fixed(section: str, name: str, *, where: str, fixed: Mapping[str, st
     for path in (section, f"{section}.{name}"):
         if path in fixed:
             raise InputError(f"{where}: {path} cannot be set this way; use {fixed[path]}")
+
+
+def _refuse_without_section(settings: Any, name: str, *, where: str) -> None:
+    """Name the sections that have a field of this name, unless the settings themselves have one."""
+    kind: Any = type(settings)
+    sections: dict[str, Any] = {section: type(getattr(settings, section)) for section in _sections(kind)}
+    found = [f"{section}.{name}" for section, part in sections.items() if name in fields_of(part)]
+    if found and name not in fields_of(kind):
+        raise InputError(f"{where}: unknown field {name!r}; write {' or '.join(found)}")
 
 
 def _changed(section: Any, hint: type, changes: Changes, choose: Choices) -> Any:

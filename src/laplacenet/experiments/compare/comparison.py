@@ -20,6 +20,11 @@ FIXED = {
     "data.split_key": "use --split-key",
 }
 """What a comparison decides itself, and how."""
+OPTIONS = {
+    **{"methods": "--methods", "for_s": "--for", "seeds": "--seeds", "tuning": "--tune", "finalists": "--finalists"},
+    **{"settings": "--set", "split_key": "--split-key", "preset": "--preset"},
+}
+"""By which the entries of a comparison are given."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +82,11 @@ class Comparison:
 
     def _refuse_unequal(self, text: str) -> None:
         """Settings that would be ignored, or would make the runs unequal where they must be equal."""
-        owner, colon, rest = text.partition(":")
-        is_of_one = bool(colon) and owner in self.methods
-        path = (rest if is_of_one else text).partition("=")[0].strip()
+        owner, path = owner_of(text), path_of(text)
+        if owner and owner not in self.methods:
+            raise InputError(f"--set {text}: {owner} is none of --methods {','.join(self.methods)}")
         remedy = FIXED.get(path)
-        if is_of_one and path.startswith("data."):
+        if owner and path.startswith("data."):
             remedy = "all methods see the same data; set it for all"
         if path == "train.lr" and self.tuning is not None:
             remedy = "the learning rate is chosen among --rates"
@@ -98,12 +103,15 @@ class Comparison:
             laid = with_method_preset(experiment, self.preset)
             train = replace(laid.train, steps=self.base.train.steps)
             experiment = replace(laid, model=experiment.model, train=train)
-        return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
+        try:
+            return override(replace(experiment, name=f"{self.base.name}-{method}"), self.settings_of(method))
+        except InputError as error:  # another method may accept it
+            raise InputError(f"{method}: {error}") from error
 
     def settings_of(self, method: str) -> list[str]:
         """The settings for this method; those of the form METHOD:section.field=value are for one method only."""
-        own = [text.partition(":")[2] for text in self.settings if text.partition(":")[0] == method]
-        shared = [text for text in self.settings if text.partition(":")[0] not in self.methods]
+        own = [text.removeprefix(f"{method}:") for text in self.settings if owner_of(text) == method]
+        shared = [text for text in self.settings if not owner_of(text)]
         return [*shared, *own]
 
     @property
@@ -122,13 +130,39 @@ class Comparison:
         return to_json(replace(self, base=without_paths(self.base)))
 
     def differences(self, other: "Comparison") -> str:
-        """Where the other one differs, by the names of its entries and, inside the base, of its settings."""
+        """Where the other one differs: by option, such as `--seeds is 1, here 2`, and by setting inside the base."""
         here, there = self.identity, other.identity
         named = []
         for key in (key for key in here if here[key] != there[key]):
-            parts = differing_settings(there[key], here[key]) if key == "base" else []
-            named.append(f"{key} ({', '.join(parts)})" if parts else key)
-        return ", ".join(named)
+            if key == "base":
+                named += differing_settings(there[key], here[key]) or [key]
+            else:
+                named.append(f"{OPTIONS[key]} is {spoken(key, there[key])}, here {spoken(key, here[key])}")
+        return "; ".join(named)
+
+
+def owner_of(text: str) -> str:
+    """The method that METHOD:section.field=value is for; nothing if it is for all."""
+    return text.partition("=")[0].rpartition(":")[0]
+
+
+def path_of(text: str) -> str:
+    """Its section.field."""
+    return text.partition("=")[0].rpartition(":")[2].strip()
+
+
+def spoken(key: str, value: Any) -> str:
+    """An entry of a comparison, about as its option is written."""
+    if not value:
+        return "not given"
+    if key == "for_s":
+        return f"{value:g}s"
+    if key == "seeds":
+        return str(len(value))
+    if key == "tuning":
+        rates = ",".join(f"{rate:g}" for rate in value["rates"])
+        return f"{value['for_s']:g}s (--rates {rates} --held-out {value['held_out']})"
+    return (" " if key == "settings" else ",").join(value) if isinstance(value, list) else str(value)
 
 
 def differing_settings(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:

@@ -42,38 +42,33 @@ class ComparisonFolder:
     data: dict[int, DataHashes] = field(default_factory=dict, kw_only=True)
     earlier_failures: dict[str, bytes] = field(default_factory=dict, kw_only=True)
 
-    def open(self, record: Path | None = None) -> None:
-        """Begin, or go on with the same comparison; another one's folder or record is refused.
-
-        The runs that a `record` of the same comparison holds count as finished: it may come from another machine.
-        """
-        self.begin(record)
-        self.take_over(record)
-
     def begin(self, record: Path | None = None) -> None:
-        """As `open`, but runs of the record are not taken over yet, so that the data can be read and compared first."""
+        """Look at what is there: the folder or the record of another comparison is refused.
+
+        What is compared is not written yet (`keep_data`), and runs of the record are not taken over: the data is read
+        and checked first, so that a command that is refused leaves the folder free for its correction.
+        """
         if not os.path.lexists(self.folder / STATE):
-            self._make()
+            self._require_own()
         self._refuse_other(self._state(), source=self.folder, option="--out")
-        (self.folder / FINISHED).mkdir(exist_ok=True)
         failed = self.folder / FAILED
         paths = failed.glob("*.json") if failed.is_dir() else ()
         self.earlier_failures.update({path.name: read_whole(path) for path in paths})
         for path in self._records(record):
             self._read_record(path)
 
-    def _make(self) -> None:
-        """If several processes start at once, the first records what is compared; it may already be working."""
+    def _require_own(self) -> None:
+        """A folder that holds nothing else. Another process may have begun the comparison, and be working already."""
         require_folder(self.folder)
         names = [entry.name for entry in self.folder.iterdir()]
         is_begun = (self.folder / STATE).is_file()
         if not is_begun and any(name.removesuffix(TEMPORARY) not in OWN_NAMES for name in names):
             raise InputError(f"{self.folder}: holds something else; choose another --out")
-        with self.lock("opening"):
-            if not (self.folder / STATE).is_file():
-                write_sealed(self.folder / STATE, {"comparison": self.identity})
 
     def _state(self) -> dict[str, Any]:
+        """What is compared in the folder, and with which data; where nothing has begun, this comparison."""
+        if not os.path.lexists(self.folder / STATE):
+            return {"comparison": self.identity}
         remedy = "choose another --out, and name a copy of its record with --record to keep the runs that are finished"
         return self._read(self.folder / STATE, remedy=remedy)
 
@@ -86,7 +81,7 @@ class ComparisonFolder:
             raise InputError(f"{source}: holds no comparison; choose another {option}")
         changed = self.comparison.differences(read_comparison(content["comparison"], source=str(source)))
         if changed:
-            raise InputError(f"{source}: holds a comparison with another {changed}; choose another {option}")
+            raise InputError(f"{source}: holds another comparison ({changed}); choose another {option}")
 
     def _records(self, record: Path | None) -> list[Path]:
         """The records to go on from: the one that is named, and the one in the folder."""
@@ -126,10 +121,14 @@ class ComparisonFolder:
                         self.keep(finished)
 
     def keep_data(self, data: dict[int, DataHashes]) -> None:
-        """Remember which data each seed has; if it was other data before, it is refused."""
+        """Write what is compared here, and which data each seed has; if it was other data before, it is refused.
+
+        If several processes start at once, the first decides what is compared.
+        """
         self.data.update(data)
         with self.lock("opening"):
             state = self._state()
+            self._refuse_other(state, source=self.folder, option="--out")
             known = state.setdefault(DATA, {})
             for seed, hashes in data.items():
                 if changed := hashes.changed_since(known.get(str(seed), {})):
@@ -138,6 +137,7 @@ class ComparisonFolder:
                     )
                 known[str(seed)] = hashes.to_json()
             write_sealed(self.folder / STATE, state)
+            (self.folder / FINISHED).mkdir(exist_ok=True)
 
     def refuse_other_data(self, finished: FinishedRun, *, source: Path) -> None:
         """Runs of older versions do not say which data they had, and are accepted."""

@@ -41,10 +41,6 @@ class Schedule(ComparisonFolder):
         finalists = self.ranking()[: self.comparison.finalists]
         yield [run for seed in seeds[1:] for run in self._runs(seed, finalists)]
 
-    def next_run(self) -> ComparedRun | None:
-        """None when all is done."""
-        return next(iter(self.due_runs()), None)
-
     @contextlib.contextmanager
     def claim(self) -> Iterator[ComparedRun | None]:
         """The first due run that no other process works on; None where there is none."""

@@ -109,10 +109,12 @@ class Workbench(Schedule):
     def require_same_data(self) -> None:
         """Refuse data or labels of any seed other than those that the comparison began with, or its runs were made on.
 
-        Before any run: a seed whose labels cannot be read is refused here, too.
+        Before any run: a seed whose labels cannot be read is refused here, too, and so are too many labels to hold out.
         """
-        seeds = self.comparison.seeds
+        seeds, tuning = self.comparison.seeds, self.comparison.tuning
         dataset = self.task_of_seed(seeds[0]).dataset
+        if tuning is not None:
+            with_held_out(self.task_of_seed(seeds[0]), tuning.held_out)
         hashes = DataHashes.of(dataset, self.task_of_seed(seeds[0]).given_labels)
         data = {}
         for seed in seeds:

@@ -246,8 +246,3 @@ def _table(table: PublishedTable, rows: Callable[[str], Rows]) -> Recipe:
 def experiment_in(recipe: str, row: str, column: str) -> Experiment:
     (found,) = (cell.experiment for cell in find_recipe(recipe).cells if (cell.row, cell.column) == (row, column))
     return found
-
-
-def headline_with_views(n_views: int) -> Experiment:
-    """The paper's best-known cell, CIFAR-100 with 4000 labels and the 13-CNN, with this many views."""
-    return with_views(_laplacenet("cifar100/4000"), n_views)
