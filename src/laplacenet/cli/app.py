@@ -263,8 +263,6 @@ def explain(error: Exception) -> int:
         message, code = misuse(error), INVALID_INPUT
     elif isinstance(error, InputError):
         message, code = str(error), INVALID_INPUT
-    elif isinstance(error, SyntaxError) and error.filename:  # in a module of the user's own, for --method module:Class
-        message, code = f"{error.filename}, line {error.lineno}: {error.msg}", INVALID_INPUT
     elif isinstance(error, OSError):
         message, code = reason_of(error), INVALID_INPUT if error.errno in NO_USABLE_PATH else FAILED
     elif isinstance(error, RunError):

@@ -81,6 +81,8 @@ def imported_method(name: str) -> type[BaseMethod]:
         found = getattr(importlib.import_module(module), kind, None)
     except ModuleNotFoundError as error:
         raise InputError(f"method {name!r}: {error}; its file must lie here or be installed") from error
+    except SyntaxError as error:
+        raise InputError(f"method {name!r}: {error.filename}, line {error.lineno}: {error.msg}") from error
     finally:
         sys.path.remove(here)
     if not (isinstance(found, type) and issubclass(found, BaseMethod)):
