@@ -126,7 +126,7 @@ def with_method_preset(experiment: Experiment, name: str) -> Experiment:
         raise InputError(f"--preset {name} is for pictures, and {VECTORS} holds vectors; choose --preset {VECTORS}")
     if not overrides and name == ORIGINAL:
         known = ", ".join(TRAINING)
-        raise InputError(f"--preset {name}: the paper of {method} has settings for {known} only; choose one of these")
+        raise InputError(f"--preset {name}: the paper of {method} has settings for {known} only; leave it out")
     sections: dict[str, dict[str, object]] = {}
     for path, value in (overrides or SAME).items():
         section, _, field = path.partition(".")
