@@ -295,7 +295,7 @@ TUNED = ["--tune", "1s", "--held-out", "3", "--rates"]
         (["--set", "supervised:data.n_labeled=12"], "all methods see the same data"),
         (["--set", "supervised:method.bogus=1"], "supervised: --set method.bogus=1: unknown field 'bogus'"),
         (["--set", "method.temperature=1"], "supervised: --set method.temperature=1: unknown field 'temperature'"),
-        (["--set", "vat:method.radius=1"], "vat is none of --methods supervised,network-labels"),
+        (["--set", "vat:method.radius=1"], "vat is not among --methods supervised,network-labels"),
         (["--set", "supervised:train.steps=12"], "all methods get the same time or the same steps"),
     ],
 )

@@ -246,7 +246,9 @@ def test_only_an_earlier_report_is_replaced_unless_told_to(name: str, tmp_path: 
     (tmp_path / "results").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("of the user")
-    with pytest.raises(InputError, match=f"holds {name}, which is of no report on the paper; choose another or --over"):
+    with pytest.raises(
+        InputError, match=f"holds {name}, which is not part of an earlier report; choose another or --over"
+    ):
         write_report(tmp_path / "results", tmp_path / "out")
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["of the user"]
     write_report(tmp_path / "results", tmp_path / "out", overwrite=True)

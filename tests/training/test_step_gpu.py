@@ -91,7 +91,8 @@ def test_smaller_pictures_are_captured_apart_and_have_the_same_losses(pictures: 
     run = run_on(pictures, GPU, schedule=replace(TRAIN, small_share=0.5))
     stepper = Stepper(run.method, prepare(run.learner, GPU), run.inputs, execution=GPU)
     order = run.method.shuffled(run.method.problem.unlabeled, 0)
-    stepper.begin(plan := EpochPlan(0, "semi-supervised", 0, 60, order, {"targets": pictures.labels}))
+    plan = EpochPlan(0, "semi-supervised", 0, 60, order, {"targets": pictures.labels})
+    stepper.begin(plan)
     for first_step in (0, 40, 10):  # small, whole, small again
         for _ in stepper.run(run.method.draw(plan, first_step, 2)):
             pass

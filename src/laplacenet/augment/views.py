@@ -72,7 +72,7 @@ def normalize_into(
 
 
 def shrunk(views: Float[Tensor, "n c h w"], scale: float) -> Float[Tensor, "n c h2 w2"]:
-    """The views with this part of their sides, in the same memory format; on a GPU fit for capture."""
+    """The views scaled down by this factor, in the same memory format; on a GPU fit for capture."""
     height, width = views.shape[2:]
     size = (max(1, round(scale * height)), max(1, round(scale * width)))
     return functional.interpolate(views, size=size, mode="bilinear", antialias=True)

@@ -17,7 +17,7 @@ def report(
     results: Annotated[Path, typer.Option(help="The folder that holds the records of runs.")] = Path("results"),
     out: Annotated[Path, typer.Option(help="The folder for the report on the paper.")] = Path("report"),
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files in --out that are no report on the paper.")
+        bool, typer.Option("--overwrite", help="Replace files in --out that this command did not write.")
     ] = False,
 ) -> None:
     """Write the report page of a labeling run again, or the curves of a training run; else the report on the paper.

@@ -115,8 +115,8 @@ def with_preset(experiment: Experiment, name: str) -> Experiment:
 def with_method_preset(experiment: Experiment, name: str) -> Experiment:
     """The experiment's method as in its own paper (`original`) or on LaplaceNet's terms (`equal`).
 
-    Where a preset says anything, the method's other settings are its defaults. LaplaceNet and its two baselines follow
-    the paper on the paper's data as it is; on other data `equal` gives them the optimizer that the others get.
+    Where a preset says anything, the method's other settings are its defaults. On the paper's data
+    LaplaceNet and its two baselines follow the paper anyway; on other data `equal` gives them the others' optimizer.
     """
     method = experiment.method.name
     overrides = method_preset(method, name, data=experiment.data.name)

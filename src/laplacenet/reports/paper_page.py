@@ -123,7 +123,7 @@ def _require_free(out: Path, names: Iterable[str]) -> None:
         return
     taken = [name for name in names if os.path.lexists(out / name)]
     if taken:
-        said = f"holds {taken[0]}, which is of no report on the paper"
+        said = f"holds {taken[0]}, which is not part of an earlier report"
         raise InputError(f"--out {out}: {said}; choose another or --overwrite")
 
 

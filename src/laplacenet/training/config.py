@@ -21,8 +21,8 @@ class TrainConfig:
     `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of temporal ensembling and Mean
     Teacher, which rises in the first 80 of 300 epochs and falls in the last 50; `two-drops` PL-Mixup's, a tenth after
     250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls in a straight line in the last 40 of
-    500 epochs. In the first `small_share` of the steps pictures are shrunk to `small_scale` of their sides: these steps
-    cost less. Labels and tests see whole pictures.
+    500 epochs. In the first `small_share` of the steps pictures are scaled down by `small_scale`, which makes these
+    steps cheaper. Label passes and tests see whole pictures.
     """
 
     steps: int = 250_000
@@ -66,7 +66,7 @@ class TrainConfig:
         return self.batch_size - self.labeled_batch_size
 
     def view_scale(self, step: int) -> float:
-        """Of the sides of the pictures that this step sees."""
+        """The factor by which this step scales its pictures down."""
         return self.small_scale if step < self.small_share * self.steps else 1.0
 
     @property

@@ -51,8 +51,8 @@ class Block:
     """Everything random in some consecutive steps, drawn on the host: one row a step.
 
     A batch has b rows, the `n_labeled` labeled ones first. View number v of a step shows the batch's row `sources[v]`;
-    `views` has the parameters of each view, or is None where the inputs have no augmentation; `scale` is that of their
-    sides. `draws` are numbers or vectors for each step by name: the learning rate, MixUp partners and weights, ramps,
+    `views` has the parameters of each view, or is None where the inputs have no augmentation; they are scaled down by
+    `scale`. `draws` are numbers or vectors for each step by name: the learning rate, MixUp partners and weights, ramps,
     seeds of noise.
     """
 

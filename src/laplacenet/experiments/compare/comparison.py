@@ -84,7 +84,7 @@ class Comparison:
         """Settings that would be ignored, or would make the runs unequal where they must be equal."""
         owner, path = owner_of(text), path_of(text)
         if owner and owner not in self.methods:
-            raise InputError(f"--set {text}: {owner} is none of --methods {','.join(self.methods)}")
+            raise InputError(f"--set {text}: {owner} is not among --methods {','.join(self.methods)}")
         remedy = FIXED.get(path)
         if owner and path.startswith("data."):
             remedy = "all methods see the same data; set it for all"

@@ -9,7 +9,7 @@ Weight decay concerns all parameters, as in UDA's code; those of MixMatch and Fi
 and biases. SGD's momentum is Nesterov's; the authors of PL-Mixup and ICT have the plain one. PL-Mixup's color jitter is
 left out. The 13-CNN scales its embedding to length 1 only under methods whose authors' networks do (`unit_length`).
 WRN-28-2 has plain ReLU and batch statistics with momentum 0.1; that of MixMatch, FixMatch and USB has a slope of 0.1
-below zero and momentum 0.001, which averaged statistics largely make up for.
+below zero and momentum 0.001.
 FreeMatch's and AdaMatch's settings are USB's. USB aligns SimMatch's guesses by the mean of the last 32 batches; a
 momentum of 0.94 gives batches the same mean age.
 """
