@@ -29,6 +29,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     (tmp_path / "rows.txt").write_text("0\n1\n99999\n")
     (tmp_path / "names.csv").write_text("file,label\na.png,cat\n")
     (tmp_path / "half_written.py").write_text("class Foo:\n    def method(self\n")
+    (tmp_path / "failing.py").write_text("n = 0\nprint(1 / n)\n")
     (tmp_path / "note.pdf").write_text("no split")
     np.savez(tmp_path / "splits.npz", first=np.array([0, 1, 2]), second=np.array([3, 4, 5]))
     return Shell(tmp_path, monkeypatch, capsys)
@@ -74,6 +75,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --set method.unit_length=1", "unknown field 'unit_length'; choose one of name, n_views, mixup"),
         ("train digits --method uda --set method.name=fixmatch", "method.name cannot be set this way; use --method"),
         ("train digits --method half_written:Foo", "half_written.py, line 2: '(' was never closed"),
+        ("train digits --method failing:Foo", "failing.py, line 2: ZeroDivisionError: division by zero"),
+        ("reproduce table-3 --row LaplaceNet --set method.name=uda", "cannot be set this way; use --row"),
+        ("reproduce table-3 --row LaplaceNet --set train.steps=9", "cannot be set this way; use --steps"),
         ("compare digits --methods half_written:Foo --steps 1", "half_written.py, line 2: '(' was never closed"),
         ("train digits --set train.steps", "write section.field=value"),
         ("train digits --set train.steps=-5", "must be at least 1"),

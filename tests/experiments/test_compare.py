@@ -74,6 +74,28 @@ def test_a_supervised_start_is_a_fifth_of_all_steps_at_most() -> None:
     assert times.seconds(100) == pytest.approx(10 * 0.5 + 90 * 1.0)
 
 
+def test_steps_with_small_pictures_take_their_own_time_in_either_phase() -> None:
+    first = PhaseTimes(0.0, 0.5, 0.0, 10, small_step_s=0.25)
+    main = PhaseTimes(0.0, 1.0, 3.0, 10, small_step_s=0.5, small_capture_s=2.0)
+    times = StepTimes(main, first, first_share=0.2, most_first_steps=10, small_share=0.5)
+    assert times.seconds(100) == pytest.approx(10 * 0.25 + (40 * 0.5 + 2.0) + (50 * 1.0 + 3.0))
+    assert replace(times, small_share=0.05).seconds(100) == pytest.approx(5 * 0.25 + 5 * 0.5 + 90 * 1.0 + 3.0)
+    assert replace(times, small_share=1.0).seconds(100) == pytest.approx(10 * 0.25 + 90 * 0.5 + 2.0)
+    config = TrainConfig(steps=101, small_share=0.5)
+    n_small = sum(config.view_scale(step) < 1 for step in range(101))
+    alone = StepTimes(PhaseTimes(0.0, 0.0, 0.0, 10, small_step_s=1.0), small_share=0.5)
+    assert alone.seconds(101) == n_small
+
+
+def test_steps_with_small_pictures_are_measured_where_a_run_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laplacenet.experiments.step_times.MEASURED_S", 0.05)
+    train = replace(SHORT, steps=10**6, small_share=0.5, small_scale=0.5)
+    times = measure_step_times(prepare(replace(BASE, train=train)), CPU)
+    assert times.first is not None
+    assert times.small_share == 0.5
+    assert min(times.main.small_step_s, times.first.small_step_s) > 0
+
+
 def test_the_phases_of_laplacenet_are_measured_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("laplacenet.experiments.step_times.MEASURED_S", 0.05)
     times = measure_step_times(prepare(replace(BASE, train=replace(SHORT, steps=10**6))), CPU)

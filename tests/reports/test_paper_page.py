@@ -241,6 +241,14 @@ def test_an_output_that_is_a_file_is_refused(results: Path, tmp_path: Path) -> N
         write_report(results, tmp_path / "file")
 
 
+def test_a_folder_whose_json_files_are_no_records_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "package.json").write_text("{}")
+    with pytest.raises(InputError, match=r"results: none of the \.json files there is a record"):
+        write_report(tmp_path / "results", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
 def test_only_an_earlier_report_is_replaced_unless_told_to(name: str, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()

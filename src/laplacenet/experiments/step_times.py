@@ -1,8 +1,9 @@
 """How long a method's steps and label passes take here, and how many steps therefore fit a given time."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,33 +24,44 @@ MOST_BLOCKS = 15  # about an epoch of CIFAR
 
 @dataclass(frozen=True)
 class PhaseTimes:
-    """Seconds of an epoch's label pass, of a step, and of capturing it; and how many steps an epoch has."""
+    """Seconds of an epoch's label pass, of a step, and of capturing it; and how many steps an epoch has.
+
+    `small_step_s` and `small_capture_s` are those of a step that scales its pictures down.
+    """
 
     label_s: float
     step_s: float
     capture_s: float
     epoch_steps: int
+    small_step_s: float = 0.0
+    small_capture_s: float = 0.0
 
-    def seconds(self, n_steps: int) -> float:
-        """Of this many steps in as many epochs as they need."""
-        return n_steps * self.step_s + -(-n_steps // self.epoch_steps) * self.label_s + (n_steps > 0) * self.capture_s
+    def seconds(self, n_steps: int, *, n_small: int = 0) -> float:
+        """Of this many steps, some of them with small pictures, in as many epochs as they need."""
+        n_whole = n_steps - n_small
+        whole_s = n_whole * self.step_s + (n_whole > 0) * self.capture_s
+        small_s = n_small * self.small_step_s + (n_small > 0) * self.small_capture_s
+        return whole_s + small_s + -(-n_steps // self.epoch_steps) * self.label_s
 
 
 @dataclass(frozen=True)
 class StepTimes:
     """A method's phases: `first` for this share of all steps and at most `most_first_steps`, `main` from then on.
 
-    A method of one phase has no `first`.
+    A method of one phase has no `first`. The first `small_share` of all steps, in whatever phase, have small pictures.
     """
 
     main: PhaseTimes
     first: PhaseTimes | None = None
     first_share: float = 0.0
     most_first_steps: int = 0
+    small_share: float = 0.0
 
     def seconds(self, n_steps: int) -> float:
         n_first = 0 if self.first is None else min(self.most_first_steps, int(self.first_share * n_steps))
-        return self.main.seconds(n_steps - n_first) + (0.0 if self.first is None else self.first.seconds(n_first))
+        n_small = min(n_steps, math.ceil(self.small_share * n_steps))
+        main_s = self.main.seconds(n_steps - n_first, n_small=max(0, n_small - n_first))
+        return main_s + (0.0 if self.first is None else self.first.seconds(n_first, n_small=min(n_small, n_first)))
 
     def steps_within(self, limit_s: float) -> int:
         """The largest number of steps that fits into the time, by bisection; at least one."""
@@ -68,6 +80,26 @@ def measure_step_times(task: Task, execution: Execution) -> StepTimes:
     The task must have more steps than a first phase takes, else its main one is not seen. A GPU chooses its
     convolutions once in a process, at the first capture; what is measured is a later one, as those of the runs will be.
     """
+    share = task.experiment.train.small_share
+    times = _measured(_with_small_share(task, 0.0), execution)
+    if share == 0:
+        return times
+    small = _measured(_with_small_share(task, 1.0), execution)
+    first = None if times.first is None or small.first is None else _joined(times.first, small.first)
+    return replace(times, main=_joined(times.main, small.main), first=first, small_share=share)
+
+
+def _with_small_share(task: Task, share: float) -> Task:
+    train = replace(task.experiment.train, small_share=share)
+    return replace(task, experiment=replace(task.experiment, train=train))
+
+
+def _joined(whole: PhaseTimes, small: PhaseTimes) -> PhaseTimes:
+    return replace(whole, small_step_s=small.step_s, small_capture_s=small.capture_s)
+
+
+def _measured(task: Task, execution: Execution) -> StepTimes:
+    """Where all pictures are scaled alike."""
     method = task.method
     run = Run.of(method, task.network(), task.inputs, execution)
     n_first, share, most = first_phase(method)

@@ -85,10 +85,14 @@ def write_report(results: Path, out: Path, *, overwrite: bool = False) -> Path:
     book = RecordBook(read_records(results), moons=read_moons(results), epochs=read_side_by_side(results))
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
-    _make_folder(out)
     comparisons = read_recorded_comparisons(results / COMPARISONS)
+    has_benchmarks = any((results / BENCH).glob("*.json"))
     content = report_content(book) | {"comparisons": [view_comparison(record) for record in comparisons]}
     content["n_records"] += len(comparisons)
+    if content["n_records"] == 0 and not has_benchmarks and next(results.rglob("*.json"), None) is not None:
+        makers = "laplacenet reproduce, compare --record and bench write them"
+        raise InputError(f"{results}: none of the .json files there is a record; {makers}")
+    _make_folder(out)
     content["drawings"] |= {record.name: [comparison_drawing(record)] for record in comparisons if record.has_curves}
     drawn = [drawing for drawings in content["drawings"].values() for drawing in drawings]
     svgs = {drawing.name: inline_svg(drawing.figure, name=drawing.name) for drawing in drawn}
@@ -100,7 +104,7 @@ def write_report(results: Path, out: Path, *, overwrite: bool = False) -> Path:
     markdown = template("paper.md.j2", **FILTERS).render(**content, drawn=set(pictures))
     files = {HTML: page.encode(), MARKDOWN: markdown.encode()}
     files |= {f"{name}.png": picture_png for name, picture_png in pictures.items()}
-    if any((results / BENCH).glob("*.json")):
+    if has_benchmarks:
         files[BENCH_MARKDOWN] = markdown_tables(read_bench_records(results / BENCH)).encode()
     if not overwrite:
         _require_free(out, files)

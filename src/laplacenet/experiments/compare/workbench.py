@@ -126,14 +126,11 @@ class Workbench(Schedule):
             self.refuse_other_data(finished, source=self.folder)
 
     def step_times(self, method: str, task: Task) -> StepTimes:
-        """Measured once on each machine, also where the folder was copied from another one, and for new settings.
-
-        Pictures are not shrunk here, so a run that shrinks them at first ends before its time is over.
-        """
+        """Measured once on each machine, also where the folder was copied from another one, and for new settings."""
         path, hardware = self._step_times(method), provenance(self.execution.device)[HARDWARE]
         path.parent.mkdir(exist_ok=True)
         with self.lock(f"{STEP_TIMES}-{path.stem}"):
-            train = replace(task.experiment.train, steps=MEASURED_WITH_STEPS, small_share=0.0)
+            train = replace(task.experiment.train, steps=MEASURED_WITH_STEPS)
             long = replace(task.experiment, train=train)
             settings = to_json(replace(long, seed=0, data=DataConfig()))
             if os.path.lexists(path):

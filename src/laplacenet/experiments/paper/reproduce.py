@@ -26,6 +26,8 @@ from laplacenet.training import DivergedError, Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
 Go = Callable[..., Iterator[EpochRecord]]
+FIXED = {"method.name": "--row", "data.name": "--column", "seed": "--splits", "train.steps": "--steps"}
+"""What a cell of the paper decides itself, and the options that choose it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def plan_run(
         experiment = replace(laid, name=experiment.name, train=replace(laid.train, steps=experiment.train.steps))
         overrides = (f"preset={preset}", *overrides)
     key = RunKey(cell.experiment.name, split, source, base_steps, overrides)
-    return PlannedRun(key, override(experiment, settings))
+    return PlannedRun(key, override(experiment, settings, fixed=FIXED))
 
 
 def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -83,6 +84,10 @@ def imported_method(name: str) -> type[BaseMethod]:
         raise InputError(f"method {name!r}: {error}; its file must lie here or be installed") from error
     except SyntaxError as error:
         raise InputError(f"method {name!r}: {error.filename}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:  # whatever its own code raises
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error}"
+        raise InputError(f"method {name!r}: {at.filename}, line {at.lineno}: {said}") from error
     finally:
         sys.path.remove(here)
     if not (isinstance(found, type) and issubclass(found, BaseMethod)):
