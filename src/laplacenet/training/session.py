@@ -61,7 +61,8 @@ class Session(Generic[Record]):
         start = Position()
 
         def save() -> None:
-            write_checkpoint(self.checkpoint, Snapshot.of(self.run.learner, start), identity=self.identity)
+            snapshot, lines = Snapshot.of(self.run.learner, start), self.folder.epoch_lines()  # those of earlier stages
+            write_checkpoint(self.checkpoint, snapshot, identity=self.identity, records=lines)
 
         self.group.by_first(save)
         return start
