@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from references_runs import StopAfter
+from references_runs import StopAfter, write_bars
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
@@ -94,6 +94,13 @@ def test_steps_with_small_pictures_are_measured_where_a_run_has_them(monkeypatch
     assert times.first is not None
     assert times.small_share == 0.5
     assert min(times.main.small_step_s, times.first.small_step_s) > 0
+
+
+def test_data_without_a_test_set_is_refused_before_any_run(tmp_path: Path) -> None:
+    data = write_bars(tmp_path / "bars.npz", with_test=False)
+    base = replace(BASE, data=replace(BASE.data, name=str(data), n_labeled=9))
+    with pytest.raises(InputError, match="has no test set, by which methods are compared; add one: a folder test"):
+        Workbench(replace(comparison(), base=base), tmp_path / "compared", CPU).require_same_data()
 
 
 def test_the_phases_of_laplacenet_are_measured_apart(monkeypatch: pytest.MonkeyPatch) -> None:

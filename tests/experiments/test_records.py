@@ -19,7 +19,7 @@ from laplacenet.experiments.paper.records import (
     thin_curve,
     write_record,
 )
-from laplacenet.experiments.paper.series import RecordBook, last_error
+from laplacenet.experiments.paper.series import RecordBook, last_error, schedule
 from laplacenet.experiments.paper.variants import laplacenet, with_views
 from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.runtime import InputError
@@ -54,6 +54,13 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = record_of(HEADLINE, split=3, test_error=0.3164)
     path = write_record(tmp_path, record)
     assert path == tmp_path / "cifar100-4000/13-cnn/laplacenet/published-split03-steps250000.json"
+    assert read_records(tmp_path) == [record]
+
+
+@pytest.mark.parametrize("split", [0, 99, 100, 1234])
+def test_a_record_of_any_split_is_found(tmp_path: Path, split: int) -> None:
+    record = record_of(HEADLINE, split=split, test_error=0.3)
+    write_record(tmp_path, record)
     assert read_records(tmp_path) == [record]
 
 
@@ -180,3 +187,4 @@ def test_a_diverged_run_has_no_error_to_average() -> None:
     spread = series.spread(last_error)
     assert spread is not None
     assert (spread.n, series.n_diverged) == (1, 1)
+    assert schedule(series) == "n = 1 of 2, 250 000 steps"

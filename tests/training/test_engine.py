@@ -1,5 +1,6 @@
 """What a method can rely on: views of any kind, tables, draws, state beside the network, optimizers, resumption."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -139,6 +140,31 @@ def test_every_method_trains_on_smaller_pictures(pictures: ImageSet, name: str) 
     run = run_with(method_named(name, pictures, replace(TRAIN, steps=2, small_share=1.0)), pictures)
     *_, last = train(run)
     assert np.isfinite(last.loss)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_judged_has_batch_statistics_even_where_every_image_is_labeled(pictures: ImageSet, name: str) -> None:
+    run = run_with(method_named(name, pictures, replace(TRAIN, steps=3), labels=pictures.labels), pictures)
+    *_, _ = train(run)
+    norms = [module for module in run.network.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert norms
+    assert all(norm.running_mean is not None and norm.running_mean.abs().max() > 0 for norm in norms)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_one_labeled_image_a_step_is_trained_on_or_refused_in_one_line(pictures: ImageSet, name: str) -> None:
+    method = method_named(name, pictures, replace(TRAIN, steps=3, labeled_batch_size=1))
+    run = Run.of(method, build_model("patch-cnn", n_classes=3, in_channels=1, seed=0), pictures.images, CPU)
+    with contextlib.suppress(InputError):
+        *_, last = train(run)
+        assert np.isfinite(last.loss)
+
+
+def test_one_input_that_cannot_be_normalized_is_told_in_the_users_words(pictures: ImageSet) -> None:
+    method = method_named("vat", pictures, replace(TRAIN, labeled_batch_size=1))
+    run = Run.of(method, build_model("patch-cnn", n_classes=3, in_channels=1, seed=0), pictures.images, CPU)
+    with pytest.raises(InputError, match=r"cannot be normalized; give train\.labeled_batch_size at least 2"):
+        list(train(run))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,6 +1,7 @@
 """An experiment: every setting of a run, in pieces owned by the rooms that they describe."""
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.graph import GraphConfig
@@ -71,3 +72,14 @@ def with_own_embedding(experiment: Experiment) -> Experiment:
     if experiment.model.name != "13-cnn":
         return experiment
     return replace(experiment, model=replace(experiment.model, unit_length=type(experiment.method).unit_length))
+
+
+def without_paths(experiment: Experiment) -> Experiment:
+    """The same on every machine: files by name, without their folders."""
+    data = experiment.data
+    labels = data.label_file
+    if labels is not None:
+        labels = Path(labels).name if isinstance(labels, str) else tuple(Path(file).name for file in labels)
+    file = data.split_file and Path(data.split_file).name
+    bare = replace(data, name=Path(data.name).name, folder=None, split_file=file, label_file=labels)
+    return replace(experiment, data=bare)

@@ -1,11 +1,10 @@
 """Finished runs of a comparison as JSON: all that its table, picture and record need, and where each was made."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.experiment import Experiment, without_paths
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.run_records import EpochRecord, Outcome
 from laplacenet.runtime import InputError
@@ -132,14 +131,3 @@ def curve_of(epochs: Iterable[EpochRecord]) -> Curve:
         seconds += epoch.n_steps * epoch.step_s + epoch.label_s + epoch.compile_s
         points.append((epoch.step, seconds, epoch.test_error))
     return tuple(points)
-
-
-def without_paths(experiment: Experiment) -> Experiment:
-    """The same on every machine: files by name, without their folders."""
-    data = experiment.data
-    labels = data.label_file
-    if labels is not None:
-        labels = Path(labels).name if isinstance(labels, str) else tuple(Path(file).name for file in labels)
-    file = data.split_file and Path(data.split_file).name
-    bare = replace(data, name=Path(data.name).name, folder=None, split_file=file, label_file=labels)
-    return replace(experiment, data=bare)

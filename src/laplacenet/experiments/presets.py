@@ -75,8 +75,8 @@ def fast() -> Experiment:
     """CIFAR-100 in about five minutes of an H200: few steps at a high rate, the first half of them on small pictures.
 
     Labels come from averaged weights, nothing is mixed, and the classifier's weights decay less, so that it may be
-    surer. It is not expected to reach the paper's error. It was run for 20 000 steps only; an earlier version with whole
-    pictures and more decay had 33.26 % after 72 000.
+    surer. It is not expected to reach the paper's error. It was run for 20 000 steps only; an earlier version with
+    whole pictures and more decay had 33.26 % after 72 000.
     """
     experiment = replace(cifar100(), name="fast")
     train = replace(experiment.train, steps=88_000, lr=0.2, schedule="linear", head_decay=1e-4, small_share=0.5)

@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from laplacenet.augment import shrunk
 from laplacenet.data import (
     DATASET_NAMES,
     SKIPPED,
@@ -26,9 +25,10 @@ from laplacenet.data.label_files import label_paths
 from laplacenet.data.names import in_one_line
 from laplacenet.experiments.confidence import confidence_notes
 from laplacenet.experiments.experiment import DataConfig, Experiment
-from laplacenet.models import ModelDescription, Network, learn_patches, require_fit
+from laplacenet.models import ModelDescription, Network, learn_patches
 from laplacenet.runtime import InputError, Monitor, NullMonitor, stream_seed
 from laplacenet.training import ImageViews, Problem, VectorViews, Views, method_class
+from laplacenet.training.guards import require_trainable
 from laplacenet.training.methods import BaseMethod
 
 
@@ -126,13 +126,8 @@ def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
         test_labels=None if test is None else renumbered(test.labels, test.class_names, class_names),
         views=views_of(dataset.train, experiment),
     )
-    network, example = task.network(), task.views.plain(task.inputs[:1])
-    require_fit(network, example, name=experiment.model.name)
-    if experiment.train.small_share:
-        if isinstance(dataset.train, VectorSet):
-            raise InputError("train.small_share: only pictures can be shrunk; leave it out for vectors")
-        scale = experiment.train.small_scale
-        require_fit(network, shrunk(example, scale), name=f"{experiment.model.name} at train.small_scale = {scale}")
+    example = task.views.plain(task.inputs[:1])
+    require_trainable(task.network(), example, experiment.train, name=experiment.model.name)
     return task
 
 

@@ -103,7 +103,7 @@ def untrained_network(config: ModelConfig, *, n_classes: int, in_channels: int =
             if isinstance(module, nn.Conv2d):
                 parametrizations.weight_norm(module)
     if config.pretrained:
-        network.body_lr_scale = config.trunk_lr
+        network.is_pretrained, network.body_lr_scale = True, config.trunk_lr
     return network
 
 

@@ -19,11 +19,13 @@ class Network(nn.Module):
     """A classifier f(x) = g(z(x)): `embed` is the paper's z, `head` its g.
 
     The graph is built on what `embed` gives; training goes through `forward`. The learning rate of the body is
-    multiplied by `body_lr_scale`. `pixels` is the side that the network itself brings its pictures to, None where it
-    reads them as they are. Processes that share a step divide the rows of every pass, in `embed` and in `forward`.
+    multiplied by `body_lr_scale`; `is_pretrained` says that it has published weights. `pixels` is the side that the
+    network itself brings its pictures to, None where it reads them as they are. Processes that share a step divide the
+    rows of every pass, in `embed` and in `forward`.
     """
 
     body_lr_scale: float = 1.0
+    is_pretrained: bool = False
     pixels: int | None = None
 
     def __init__(self, body: nn.Module, *, embedding_size: int, n_classes: int) -> None:

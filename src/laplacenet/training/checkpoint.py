@@ -97,7 +97,7 @@ def load_checkpoint(
 ) -> Position:
     """Put the weights into the learner and say where the run stands; another run's checkpoint is refused.
 
-    Where the newest is damaged, that is said, and the one before it takes its place.
+    Where the newest is damaged, a warning says so, and the one before it takes its place.
     """
     found, (manifest, tensors), problems = _last_good(folder)
     if manifest["version"] != laplacenet.__version__:

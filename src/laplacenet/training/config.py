@@ -21,8 +21,8 @@ class TrainConfig:
     `cosine-7/16` is FixMatch's, which ends at a fifth of `lr`; `rise-and-fall` that of temporal ensembling and Mean
     Teacher, which rises in the first 80 of 300 epochs and falls in the last 50; `two-drops` PL-Mixup's, a tenth after
     250 of 400 epochs and a hundredth after 350; `late-linear` VAT's, which falls in a straight line in the last 40 of
-    500 epochs. In the first `small_share` of the steps pictures are scaled down by `small_scale`, which makes these
-    steps cheaper. Label passes and tests see whole pictures.
+    500 epochs. In the first `small_share` of the steps, to the end of a block of at most 64, pictures are scaled down
+    by `small_scale`, which makes these steps cheaper. Label passes and tests see whole pictures.
     """
 
     steps: int = 250_000
@@ -42,7 +42,7 @@ class TrainConfig:
             if getattr(self, field) < 1:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must be at least 1")
             if getattr(self, field) > most:
-                raise InputError(f"train.{field} is larger than {most}; choose a shorter schedule")
+                raise InputError(f"train.{field} = {getattr(self, field)}; it must be at most {most}")
         for field in ("lr", "weight_decay", "head_decay"):
             if getattr(self, field) is not None and not 0 <= getattr(self, field) <= LARGEST_RATE:
                 raise InputError(f"train.{field} = {getattr(self, field)}; it must lie between 0 and {LARGEST_RATE}")

@@ -1,4 +1,4 @@
-"""Checks that end a run whose numbers are no longer finite, and a measure that detects a collapse."""
+"""Checks before a run and during it: inputs that fit, numbers that stay finite; and a measure of collapse."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,26 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from laplacenet.runtime import RunError
+from laplacenet.augment import shrunk
+from laplacenet.models import Network, require_fit
+from laplacenet.runtime import InputError, RunError
+from laplacenet.training.config import TrainConfig
 
 SAMPLE = 500
 
 
 class DivergedError(RunError):
     """A loss, a feature or a weight is no longer a number; what was saved before is still good."""
+
+
+def require_trainable(network: Network, example: Tensor, train: TrainConfig, *, name: str) -> None:
+    """Refuse a network that cannot read such an input, also as small as `train.small_scale` makes it."""
+    require_fit(network, example, name=name)
+    if train.small_share:
+        if example.ndim != 4:
+            raise InputError("train.small_share: only pictures can be shrunk; leave it out for vectors")
+        scale = train.small_scale
+        require_fit(network, shrunk(example, scale), name=f"{name} at train.small_scale = {scale}")
 
 
 def require_finite(values: Float[Tensor, "n d"], *, what: str, step: int) -> None:

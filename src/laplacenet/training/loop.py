@@ -25,7 +25,7 @@ Learner = TypeVar("Learner", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a run: the next step, the current epoch (None between epochs), and the optimizer's state."""
+    """The position of a run: the next step, its epoch with the plan (None between epochs), the optimizer's state."""
 
     step: int = 0
     epoch: int = 0

@@ -4,6 +4,7 @@ On a GPU a step is captured once for each phase and shape and from then on only 
 host. A counter on the device selects the step's row of a block that was drawn ahead.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -213,7 +214,7 @@ class Stepper:
         draws: Mapping[str, Tensor],
         used_guesses: Tensor,
     ) -> Tensor:
-        with mixed_precision(self.device):
+        with mixed_precision(self.device), two_inputs_a_pass():
             return self.method.loss(self.learner, Batch(views, rows, n_labeled, tables, draws, used_guesses))
 
     def _capture(self, block: Block, slots: Tensor) -> "CapturedStep":
@@ -234,6 +235,18 @@ class Stepper:
         self.compile_s += time.perf_counter() - started_at
         mark(CAPTURING)
         return captured
+
+
+@contextlib.contextmanager
+def two_inputs_a_pass() -> Iterator[None]:
+    """What torch says of one input alone, where its map has one pixel, in the user's words."""
+    try:
+        yield
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        remedy = "give train.labeled_batch_size at least 2, and train.batch_size 2 more"
+        raise InputError(f"one input alone in a pass of the network cannot be normalized; {remedy}") from error
 
 
 def without_gaps(x: Tensor) -> Tensor:

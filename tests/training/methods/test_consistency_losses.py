@@ -147,6 +147,15 @@ def test_the_second_student_has_weights_of_its_own() -> None:
     assert not torch.equal(learner.second_heads[0].weight, learner.second_heads[1].weight)
 
 
+def test_a_pretrained_second_student_keeps_its_body() -> None:
+    network = build_network(ModelConfig("small-cnn"), n_classes=C, in_channels=1)
+    network.is_pretrained = True
+    learner = small_method("dual-student").learner(network)
+    pairs = list(zip(learner.first.body.parameters(), learner.second.body.parameters(), strict=True))
+    assert all(torch.equal(one, other) and one is not other for one, other in pairs)
+    assert not torch.equal(learner.first.head.weight, learner.second.head.weight)
+
+
 @pytest.mark.parametrize("base", ["pi-model", "temporal-ensembling"])
 @pytest.mark.parametrize("seed", range(3))
 def test_sntgs_loss_is_its_formula(base: str, seed: int) -> None:

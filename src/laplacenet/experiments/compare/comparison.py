@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from laplacenet.experiments.experiment import Experiment, with_method
-from laplacenet.experiments.finished_runs import ComparedRun, without_paths
+from laplacenet.experiments.experiment import Experiment, with_method, without_paths
+from laplacenet.experiments.finished_runs import ComparedRun
 from laplacenet.experiments.notation import CHOOSE, by_path, override, to_json, with_later_settings
 from laplacenet.experiments.presets import with_method_preset
 from laplacenet.runtime import InputError

@@ -14,8 +14,8 @@ from laplacenet.experiments.compare.data_hashes import DataHashes
 from laplacenet.experiments.compare.folder import DATA, STEP_TIMES
 from laplacenet.experiments.compare.held_out import with_held_out
 from laplacenet.experiments.compare.schedule import Schedule
-from laplacenet.experiments.experiment import DataConfig, Experiment
-from laplacenet.experiments.finished_runs import ComparedRun, FinishedRun, curve_of, without_paths
+from laplacenet.experiments.experiment import DataConfig, Experiment, without_paths
+from laplacenet.experiments.finished_runs import ComparedRun, FinishedRun, curve_of
 from laplacenet.experiments.fitting import fit_method
 from laplacenet.experiments.notation import to_json
 from laplacenet.experiments.run import read_experiment, require_unchanged, resume_run, start_run
@@ -113,6 +113,9 @@ class Workbench(Schedule):
         """
         seeds, tuning = self.comparison.seeds, self.comparison.tuning
         dataset = self.task_of_seed(seeds[0]).dataset
+        if dataset.test is None:
+            what = "a folder test beside train, or test_images in an .npz file"
+            raise InputError(f"{dataset.name}: has no test set, by which methods are compared; add one: {what}")
         if tuning is not None:
             with_held_out(self.task_of_seed(seeds[0]), tuning.held_out)
         hashes = DataHashes.of(dataset, self.task_of_seed(seeds[0]).given_labels)
@@ -126,7 +129,7 @@ class Workbench(Schedule):
             self.refuse_other_data(finished, source=self.folder)
 
     def step_times(self, method: str, task: Task) -> StepTimes:
-        """Measured once on each machine, also where the folder was copied from another one, and for new settings."""
+        """Measured once, and again where the folder comes from another machine or settings have changed."""
         path, hardware = self._step_times(method), provenance(self.execution.device)[HARDWARE]
         path.parent.mkdir(exist_ok=True)
         with self.lock(f"{STEP_TIMES}-{path.stem}"):

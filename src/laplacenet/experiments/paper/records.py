@@ -7,11 +7,11 @@ lie in different files and are never averaged together. Where a machine keeps it
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.experiment import Experiment, without_paths
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.run_records import EpochRecord, Outcome, last_known
@@ -20,7 +20,7 @@ from laplacenet.runtime.decoding import Decoder
 
 FORMAT = 1
 SPLIT_SOURCES = ("published", "balanced")
-PATTERN = "*/*/*/*-split[0-9][0-9]-steps*.json"  # other kinds of results may be in the same folder
+PATTERN = "*/*/*/*-split[0-9]*-steps*.json"  # other kinds of results may be in the same folder
 MAX_POINTS = 60
 
 
@@ -98,11 +98,9 @@ def make_record(
     provenance: dict[str, Any],
     diverged_at_step: int | None = None,
 ) -> Record:
-    split_file = experiment.data.split_file
-    data = replace(experiment.data, folder=None, split_file=split_file and Path(split_file).name)
     return Record(
         key=key,
-        experiment=replace(experiment, data=data),
+        experiment=without_paths(experiment),
         provenance=provenance,
         outcome=outcome,
         curve=thin_curve(epochs),

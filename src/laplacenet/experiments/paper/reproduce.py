@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from laplacenet.data import load_dataset
-from laplacenet.experiments.experiment import DataConfig, Experiment
+from laplacenet.experiments.experiment import Experiment, without_paths
 from laplacenet.experiments.notation import override
 from laplacenet.experiments.paper.plan import PlanEntry
 from laplacenet.experiments.paper.recipes import Cell
@@ -133,15 +133,9 @@ def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
-    if _without_paths(experiment) != _without_paths(run.experiment):
+    if without_paths(experiment) != without_paths(run.experiment):
         raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
     return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
-
-
-def _without_paths(experiment: Experiment) -> Experiment:
-    data: DataConfig = experiment.data
-    name = data.split_file and Path(data.split_file).name
-    return replace(experiment, data=replace(data, folder=None, split_file=name))
 
 
 def _finished(run: PlannedRun, folder: RunFolder) -> Record:

@@ -92,9 +92,10 @@ class Series:
 
 
 def schedule(series: Series) -> str:
-    """n runs, steps, and whose splits: what must be known beside any mean."""
+    """n runs (of how many, if some diverged), steps, and whose splits: what must be known beside any mean."""
     drawn = "" if series.split_source == "published" else ", drawn splits"
-    return f"n = {len(series.records)}, {steps_of(series)}{drawn}"
+    of_all = f" of {len(series.records)}" if series.n_diverged else ""
+    return f"n = {len(series.records) - series.n_diverged}{of_all}, {steps_of(series)}{drawn}"
 
 
 def steps_of(series: Series) -> str:

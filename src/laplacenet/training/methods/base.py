@@ -1,7 +1,8 @@
 """What most methods share: labeled rows from endless reshuffles, unlabeled rows once an epoch, one optimizer.
 
-A method overrides what it does differently. The defaults make the network itself the learner and take SGD's or AdamW's
-step along the schedule. Labeled images are never drawn as unlabeled ones too, as they are in some authors' code.
+A method overrides what it does differently. The defaults make the network itself the learner and take the
+optimizer's step along the schedule. Labeled images are never drawn as unlabeled ones too, as they are in some authors'
+code.
 """
 
 from dataclasses import dataclass, field

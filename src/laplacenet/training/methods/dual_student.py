@@ -90,11 +90,14 @@ class TwoStudents(nn.Module):
 
 @torch.no_grad()
 def initialized_anew(network: Network, *, seed: int) -> Network:
-    """A copy with fresh weights: He's initialization for convolutions, torch's own for linear layers."""
+    """A copy with fresh weights: He's initialization for convolutions, torch's own for linear layers.
+
+    A pretrained body keeps its weights, whose statistics it also has; then only the head is fresh.
+    """
     fresh = copy.deepcopy(network)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for module in fresh.modules():
+        for module in (fresh.head if network.is_pretrained else fresh).modules():
             if isinstance(module, nn.Linear):
                 module.reset_parameters()
             elif isinstance(module, nn.Conv2d):
@@ -119,7 +122,7 @@ class DualStudent(ConsistencyTraining):
 
     Kept between steps: both students.
 
-    Our reading: the first student is the one that is tested.
+    Our reading: the first student is the one that is tested. Of pretrained networks the bodies begin alike.
     """
 
     config: DualStudentConfig

@@ -101,4 +101,5 @@ class ICT(ConsistencyTraining):
 
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         assert isinstance(learner, StudentAndTeacher)
-        learner.average(self.config.ema_decay, statistics="own")
+        has_unlabeled = batch.n_labeled < len(batch.views)  # without them no pass went through the teacher
+        learner.average(self.config.ema_decay, statistics="own" if has_unlabeled else "copy")
