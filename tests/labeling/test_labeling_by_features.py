@@ -3,6 +3,7 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from references_lite import use_small_lite
 from torch import nn
 
 from laplacenet import api
+from laplacenet.data import Collection
 from laplacenet.data.walking import find_pictures
 from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling import choices
@@ -24,11 +26,13 @@ from laplacenet.labeling.feature_model import (
     load_feature_model,
     save_feature_model,
 )
-from laplacenet.labeling.features import features_of, label_features, pixels_for_time
+from laplacenet.labeling.features import features_of, label_features, pixels_for_time, read_feature_job
+from laplacenet.labeling.job import read_job
 from laplacenet.labeling.settings import CollectionConfig, LabelingSettings
 from laplacenet.models.features import FeatureNetwork, installed_lite, load_features
 from laplacenet.models.features.cache import cache_folder
 from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.models.features.folder import embed_together
 from laplacenet.runtime import InputError
 
 COLORS = {"blue": (40, 60, 200), "green": (50, 190, 60), "red": (200, 40, 50)}
@@ -185,6 +189,47 @@ def test_features_need_a_folder_of_pictures(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([0, 1, -1, -1]))
     with pytest.raises(InputError, match="not a folder of pictures"):
         api.label(tmp_path / "x.npz", features="lite0", out=tmp_path / "run")
+
+
+def test_a_test_folder_has_the_same_rows_with_features_as_from_scratch(photos: Path, tmp_path: Path) -> None:
+    test, rng = tmp_path / "test", np.random.default_rng(1)
+    for name in ("red/new.png", "red/other.png", "unlabeled/x.png"):
+        write_picture(test / name, COLORS["red"], rng)
+    (test / "red" / "given.png").symlink_to(photos / "red" / "red-0.png")
+    (test / "red" / "broken.png").write_bytes(b"no picture")
+    settings = LabelingSettings(collection=CollectionConfig(str(photos), test=str(test)))
+    network = tiny_network("tiny", device=torch.device("cpu"))
+    by_features, trained = read_feature_job(settings, network).judges, read_job(settings).judges
+    assert by_features is not None
+    assert trained is not None
+    assert by_features.names == trained.names == ("red/new.png", "red/other.png")
+    assert by_features.labels.tolist() == trained.labels.tolist() == [2, 2]
+    assert by_features.notes == trained.notes
+    assert len(by_features.notes) == 2  # one picture has no label, one is given
+
+
+def test_a_test_folder_without_labels_is_refused_before_it_is_embedded(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_picture(tmp_path / "test" / "red.png", COLORS["red"], np.random.default_rng(1))
+    embedded: list[Path] = []
+
+    def note_folder(folder: Path, *args: Any, **options: Any) -> Collection:
+        embedded.append(folder)
+        return embed_together(folder, *args, **options)
+
+    monkeypatch.setattr("laplacenet.labeling.features.embed_together", note_folder)
+    with pytest.raises(InputError, match="test: nothing to test with"):
+        api.label(photos, features="timm:tiny", test=tmp_path / "test", out=tmp_path / "run", device="cpu")
+    assert embedded == [photos]
+
+
+def test_a_test_folder_of_damaged_pictures_is_refused(photos: Path, tmp_path: Path) -> None:
+    write_picture(tmp_path / "test" / "x.png", COLORS["red"], np.random.default_rng(1))
+    (tmp_path / "test" / "red").mkdir()
+    (tmp_path / "test" / "red" / "broken.png").write_bytes(b"no picture")
+    with pytest.raises(InputError, match=r"test: none of 1 files could be read; the first, red/broken.png"):
+        api.label(photos, features="timm:tiny", test=tmp_path / "test", out=tmp_path / "run", device="cpu")
 
 
 def test_embed_gives_vectors_with_their_paths(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

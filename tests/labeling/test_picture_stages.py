@@ -13,14 +13,14 @@ from laplacenet.data import Collection, ImageSet
 from laplacenet.graph import GraphConfig
 from laplacenet.labeling.job import Job, begin
 from laplacenet.labeling.label_pass import LabelPass
-from laplacenet.labeling.picture_run import PictureRun, picture_run
+from laplacenet.labeling.picture_run import PictureRun, picture_run, require_trainable_job
 from laplacenet.labeling.pictures import LEAST_STEPS
 from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
 from laplacenet.labeling.settings import LabelingSettings, TimeConfig, read_settings
 from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds, plan_steps
 from laplacenet.labeling.stages import LabelingContext, finished_pass, read_curves
-from laplacenet.models import ModelConfig, load_model
-from laplacenet.runtime import Monitor, NullMonitor, RunFolder, read_sealed, write_sealed
+from laplacenet.models import Inference, ModelConfig, load_model
+from laplacenet.runtime import InputError, Monitor, NullMonitor, RunFolder, read_sealed, write_sealed
 from laplacenet.training import Execution, LaplaceNetConfig, TrainConfig
 
 N, N_CLASSES, N_GIVEN = 120, 3, 54
@@ -268,3 +268,22 @@ def test_no_time_trains_nothing_and_marks_nothing_as_done(tmp_path: Path) -> Non
 def test_the_same_seed_gives_the_same_labels(whole: Path, tmp_path: Path) -> None:
     go(context_at(tmp_path / "again", job_of()))
     assert torch.equal(load_labeling(whole).scores, load_labeling(tmp_path / "again").scores)
+
+
+def test_with_averaged_weights_the_saved_model_is_the_teacher_that_gave_the_labels(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, train=replace(TRAIN, steps=20), method=LaplaceNetConfig(n_views=1, ema_decay=0.9))
+    context = context_at(tmp_path / "run", job_of(settings=settings))
+    go(context)
+    network, _ = load_model(tmp_path / "run")
+    outputs = Inference(network, context.views.plain).logits(context.rows.images).softmax(dim=1)
+    found = finished_pass(context, FINAL)
+    assert found is not None
+    assert torch.allclose(outputs, found.network, atol=1e-5)
+
+
+def test_pictures_that_are_too_small_when_shrunk_are_refused() -> None:
+    train = replace(TRAIN, small_share=0.5, small_scale=0.1)
+    job, execution = job_of(settings=replace(SETTINGS, train=train)), Execution(torch.device("cpu"))
+    with pytest.raises(InputError, match=r"patch-cnn at train.small_scale = 0.1 cannot read inputs of shape 1×2×2"):
+        require_trainable_job(job, execution)
+    require_trainable_job(replace(job, settings=replace(SETTINGS, train=replace(train, small_share=0.0))), execution)

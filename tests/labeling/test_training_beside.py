@@ -64,7 +64,6 @@ def let_win(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def chosen(frozen: Candidate, others: list[Candidate]) -> Candidate:
         return next(one for one in (frozen, *others) if one.name == name)
 
-    monkeypatch.setattr(contest, "choose", chosen)
     monkeypatch.setattr(beside_run, "choose", chosen)
 
 
@@ -105,15 +104,23 @@ def test_a_test_folder_is_judged_by_the_winners_model(
         target = shell.folder / "test" / CLASSES[row % 2]
         target.mkdir(parents=True, exist_ok=True)
         shutil.copy(shell.folder / f"photos/{row}.png", target)
+    tests = sorted((shell.folder / "test").rglob("*.png"))
+    (shell.folder / "test/disk/given.png").symlink_to(shell.folder / "photos/00.png")
     label(shell, "run", "--test", "test")
     run = laplacenet.LabelingRun(shell.folder / "run")
     assert run.estimate.n_test == 8
-    truth = [path.parent.name for path in sorted((shell.folder / "test").rglob("*.png"))]
-    found = [one.label for one in run.predict(sorted((shell.folder / "test").rglob("*.png")))]
+    truth, found = [path.parent.name for path in tests], [one.label for one in run.predict(tests)]
     if winner == TRAINED:  # joined networks see the pictures at the frozen one's size
         right = sum(a == b for a, b in zip(found, truth, strict=True))
         assert run.estimate.test_accuracy is not None
         assert right / 8 == run.estimate.test_accuracy.value
+
+
+def test_a_network_with_averaged_weights_can_win(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_win(monkeypatch, TRAINED)
+    label(shell, "run", "--set", "method.ema_decay=0.9")
+    assert model_kind(shell.folder / "run") is None
+    assert len(shell.succeeds("predict", "run", "photos").out.splitlines()) == 37
 
 
 def test_the_labels_of_the_frozen_features_come_first_and_survive_an_interruption(

@@ -1,7 +1,8 @@
 """Test rows for a collection: true labels of its own rows, or other rows of the same shape and classes."""
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from laplacenet.data.arrays import ANY_TEST_KEYS, ARRAY_SUFFIXES
 from laplacenet.data.classes import plain_name
 from laplacenet.data.collection import Collection, collected_labels, names_of, read_array_collection
-from laplacenet.data.dataset import row_shape
+from laplacenet.data.dataset import Skipped, row_shape
 from laplacenet.data.decoding import fitted
 from laplacenet.data.images import UNKNOWN, ImageSet, VectorSet
 from laplacenet.data.label_entries import LIST_SUFFIXES
@@ -59,28 +60,43 @@ def labels_own_rows(test: Path) -> bool:
 def _judging_pictures(folder: Path, collection: Collection, label_files: list[Path], *, monitor: Monitor) -> Collection:
     if not isinstance(collection.rows, ImageSet):
         raise InputError(f"{folder}: pictures cannot judge embeddings; give an .npz or .npy file of embeddings")
+    found = find_judging_pictures(folder, collection, label_files)
+    n_channels, height, width = row_shape(collection.rows)
+    images, kept, unreadable = decode_all(found.files, size=(width, height), monitor=monitor)
+    skipped = (*found.skipped, *unreadable)
+    if not kept:
+        raise InputError(nothing_found(folder, skipped))
+    names = names_of(found.files, kept)
+    rows = ImageSet(
+        one_channel(images) if n_channels == 1 else images,
+        found.labels[kept],
+        collection.class_names,
+        names,
+        collection.rows.statistics,
+    )
+    return Collection(rows, names, folder, skipped, found.notes)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgingPictures:
+    """Pictures to test with, not yet read, and their labels; `notes` say how many others are left out and why."""
+
+    files: list[PictureFile]
+    labels: Int64[Tensor, " n"]
+    skipped: list[Skipped]
+    notes: tuple[str, ...]
+
+
+def find_judging_pictures(folder: Path, collection: Collection, label_files: Sequence[Path] = ()) -> JudgingPictures:
+    """The folder's pictures that have a label, without those whose label was given to the collection."""
     files, skipped = find_pictures(folder)
     if not files:
         raise InputError(nothing_found(folder, skipped))
     parts = FolderParts(tuple(files), (), 0, 0) if label_files else parted(folder, files)
     labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped)
-    files = list(parts.train)
     labels = renumbered(labels, class_names, collection, where=label_files[0] if label_files else folder)
-    judges, notes = _fair(labels, _is_given(files, collection), where=folder)
-    files, labels = [files[row] for row in judges], labels[judges]
-    n_channels, height, width = row_shape(collection.rows)
-    images, kept, unreadable = decode_all(files, size=(width, height), monitor=monitor)
-    if not kept:
-        raise InputError(nothing_found(folder, skipped + unreadable))
-    names = names_of(files, kept)
-    rows = ImageSet(
-        one_channel(images) if n_channels == 1 else images,
-        labels[kept],
-        collection.class_names,
-        names,
-        collection.rows.statistics,
-    )
-    return Collection(rows, names, folder, (*skipped, *unreadable), notes)
+    judges, notes = _fair(labels, _is_given(parts.train, collection), where=folder)
+    return JudgingPictures([parts.train[row] for row in judges], labels[judges], skipped, notes)
 
 
 def _judging_arrays(path: Path, collection: Collection, label_files: list[Path]) -> Collection:
@@ -146,7 +162,7 @@ def _fair(labels: Int64[Tensor, " n"], is_given: Tensor, *, where: Path) -> tupl
     return judges, tuple(notes)
 
 
-def _is_given(files: list[PictureFile], collection: Collection) -> Tensor:
+def _is_given(files: Sequence[PictureFile], collection: Collection) -> Tensor:
     """Which files are pictures whose label the collection was given, under whatever name."""
     given = [name for name, label in zip(collection.names, collection.labels.tolist(), strict=True) if label >= 0]
     known = {os.path.realpath(collection.root / name) for name in given if collection.root.is_dir()}

@@ -232,7 +232,6 @@ class Evaluation:
     accuracy: Interval
     classes: tuple[ClassEstimate, ...]
     calibration_error: float
-    bins: tuple[CalibrationBin, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -247,7 +246,7 @@ def evaluate_labeling(run: Path, labeling: Labeling, truth: Path) -> Evaluation:
     is_right = labeling.labels[rows] == judges.labels
     classes = per_class(is_right, judges.labels, labeling.summary.class_names)
     accuracy = wilson(float(is_right.double().mean()), len(rows))
-    return Evaluation(len(rows), accuracy, classes, expected_error(bins), bins, judges.notes)
+    return Evaluation(len(rows), accuracy, classes, expected_error(bins), judges.notes)
 
 
 def per_class(

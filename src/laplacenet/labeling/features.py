@@ -10,10 +10,10 @@ from torch import Tensor
 
 from laplacenet.data import Collection, Skipped, VectorSet, read_judges
 from laplacenet.data.collection import ReadingOptions, no_labels
-from laplacenet.data.judges import labels_own_rows, renumbered
+from laplacenet.data.judges import find_judging_pictures, labels_own_rows
 from laplacenet.data.label_files import label_paths
 from laplacenet.data.pictures import decode_all
-from laplacenet.data.walking import PictureFile, find_pictures
+from laplacenet.data.walking import PictureFile, find_pictures, nothing_found
 from laplacenet.graph.guided import GuidedConfig, GuidedLabels, Landscape, label_landscape, landscape
 from laplacenet.graph.transform import RowTransform
 from laplacenet.labeling.estimate import FEW, calibrate, estimate_by_folds, shares_to_count
@@ -92,11 +92,17 @@ def read_test(test: Path, collection: Collection, network: FeatureNetwork, monit
         if not labels_own_rows(test):
             raise InputError(f"--test {test}: give a folder of pictures or a file of labels")
         return read_judges(test, collection)
+    judging = find_judging_pictures(test, collection)  # before embedding, which takes long: refuse at once
     found = embed_together(test, network, FolderReading(cache=cache_folder()), monitor=monitor)
-    labels = renumbered(found.labels, found.class_names, collection, where=test)
     assert isinstance(found.rows, VectorSet)
-    rows = VectorSet(found.rows.vectors, labels, collection.class_names)
-    return replace(found, rows=rows)
+    row_of = {name: row for row, name in enumerate(found.names)}
+    kept = [place for place, file in enumerate(judging.files) if file.name in row_of]
+    if not kept:
+        raise InputError(nothing_found(test, found.skipped))
+    names = tuple(judging.files[place].name for place in kept)
+    vectors = found.rows.vectors[[row_of[name] for name in names]]
+    rows = VectorSet(vectors, judging.labels[kept], collection.class_names)
+    return Collection(rows, names, test, found.skipped, judging.notes)
 
 
 def label_features(

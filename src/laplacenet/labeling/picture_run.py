@@ -19,10 +19,11 @@ from laplacenet.labeling.outcome import Findings, labeling_of, map_positions, pr
 from laplacenet.labeling.pictures import Passes, PictureStages
 from laplacenet.labeling.result import SUMMARY, Calibration, ClassEstimate, Estimate, Summary, read_labeling_file
 from laplacenet.labeling.stage_plan import ESTIMATE, reporting_s
-from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
-from laplacenet.models import Inference, Network, require_fit, save_model
+from laplacenet.labeling.stages import LabelingContext, StageEpoch, trained_network
+from laplacenet.models import Inference, Network, save_model
 from laplacenet.runtime import InputError, NullMonitor, RunFolder, current_group
 from laplacenet.training import Execution
+from laplacenet.training.guards import require_trainable
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +168,7 @@ class PictureRun:
             assert look is not None
             return self.stages.current.network, look
         name, found = latest
-        network = self.context.description().build()
-        begin_with(self.context, name, network)
-        return network, found
+        return trained_network(self.context, name), found
 
     def _predicted(self, network: Network) -> Int64[Tensor, " m"] | None:
         judges = self.context.job.judges
@@ -212,14 +211,16 @@ def remarks(found: PictureFindings, *, is_complete: bool) -> list[str]:
     return notes
 
 
-def require_trainable(job: Job, execution: Execution) -> None:
-    """Refuse a network that cannot read these pictures, and a crop larger than they are, before anything is written."""
+def require_trainable_job(job: Job, execution: Execution) -> None:
+    """Refuse a network that cannot read these pictures, also as small as `train.small_scale` makes them, and a crop
+    larger than they are, before anything is written.
+    """
     settings, nowhere = job.settings, RunFolder(Path())
     context = LabelingContext(job, nowhere, execution, NullMonitor(), 0.0)
     height, width = context.rows.images.shape[2:]
     settings.augment.pad_for(height, width)
     example = context.views.plain(context.rows.images[:1])
-    require_fit(context.description().build(), example, name=settings.model.name)
+    require_trainable(context.description().build(), example, settings.train, name=settings.model.name)
 
 
 def picture_run(context: LabelingContext, *, step_s: float | None, why: tuple[str, ...] = ()) -> PictureRun:

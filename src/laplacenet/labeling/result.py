@@ -242,7 +242,6 @@ def fault_in(tensors: dict[str, Tensor], *, n: int, n_classes: int) -> str | Non
 
 LABELS = "labels.csv"
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
-TRUTHS = ("false", "true")
 HEADING = ("path", "label", "confidence", "margin", "source", "suspect")
 
 

@@ -40,7 +40,7 @@ from laplacenet.labeling.job import (
     require_same_inputs,
     require_same_inputs_in_all,
 )
-from laplacenet.labeling.picture_run import picture_run, require_trainable
+from laplacenet.labeling.picture_run import picture_run, require_trainable_job
 from laplacenet.labeling.pictures import PictureStages, StageProgress
 from laplacenet.labeling.result import load_labeling, save_labeling
 from laplacenet.labeling.settings import PRETRAINED, SCRATCH, LabelingSettings, read_settings
@@ -172,7 +172,7 @@ def start(
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
     job = replace(job, settings=settings)
     if job.are_pictures:
-        require_trainable(job, session.execution)
+        require_trainable_job(job, session.execution)
     folder = create_folder(new_folder)
     for note in notes_on(job):
         session.progress.warn(note)
@@ -249,7 +249,7 @@ def label_by_features(
     return train_beside(FrozenRun(job, network, found, choices), folder, session)
 
 
-def keep_frozen(frozen: FrozenRun, folder: RunFolder, choices: tuple[str, ...], session: LabelingSession) -> None:
+def keep_frozen(folder: RunFolder, choices: tuple[str, ...], session: LabelingSession) -> None:
     """Keep the labels of the frozen features; only the sentences about them change."""
     labeling = load_labeling(folder.path)
     elapsed_s = time.monotonic() - session.started_at
@@ -303,7 +303,7 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
 def write_beside(run: BesideRun, session: LabelingSession) -> None:
     """Write the labels of the winner, or keep those of the frozen features with new sentences about them."""
     if run.write() is None:
-        keep_frozen(run.frozen, run.context.folder, (*run.frozen.choices, *run.sentences()), session)
+        keep_frozen(run.context.folder, (*run.frozen.choices, *run.sentences()), session)
 
 
 def progress_of(stages: PictureStages) -> tuple[StageProgress, ...]:

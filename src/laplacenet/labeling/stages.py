@@ -155,7 +155,8 @@ class StageRun:
     def __init__(self, context: LabelingContext, stage: Stage) -> None:
         self.context, self.stage = context, stage
         self.path = context.path(stage.name)
-        self.run = self._run(context.fresh_network(stage.name).to(context.execution.device))
+        network = context.fresh_network(stage.name).to(context.execution.device)
+        self.run = Run.of(method_of(context, stage), network, context.rows.images, context.execution)
         checkpoint, known = self.path / "checkpoint", self._identity()
         self.session = Session(self.run, context.folder, checkpoint, known, self._record, self._with_later_settings)
 
@@ -202,20 +203,6 @@ class StageRun:
         if self.stage.begins_with is not None:
             begin_with(self.context, self.stage.begins_with, self.run.learner)
         self.path.mkdir(parents=True, exist_ok=True)
-
-    def _run(self, network: Network) -> Run:
-        context, settings, seen = self.context, self.context.job.settings, self.stage.seen
-        n_classes = len(context.job.class_names)
-        problem = Problem(seen, n_classes, context.views, stream_seed(settings.seed, f"labeling/{self.stage.name}"))
-        graph = replace(settings.graph, prior=class_shares(settings.prior, seen, n_classes))
-        # a network that continues another has had its supervised start
-        method = settings.method if self.stage.begins_with is None else replace(settings.method, supervised_passes=0)
-        learner = LaplaceNet(problem, self.stage.config, method, graph)
-        if context.frozen is not None:
-            prior = None if settings.prior == ESTIMATED else graph.prior
-            guided = GuidedConfig(prior=prior, n_folds=0, seed=settings.seed)
-            learner = JoinedLaplaceNet(problem, self.stage.config, method, graph, context.frozen, guided)
-        return Run.of(learner, network, context.rows.images, context.execution)
 
     def _record(self, epoch: Epoch, times: Times) -> StageEpoch:
         found = epoch.report.pseudo_labels if isinstance(epoch.report, LabelReport) else None
@@ -264,6 +251,29 @@ class StageRun:
             name: to_json(decode(kind, content, source=f"{source}: {name}"))
             for name, (kind, content) in sections.items()
         }
+
+
+def method_of(context: LabelingContext, stage: Stage) -> LaplaceNet:
+    """How the stage is trained."""
+    settings, n_classes = context.job.settings, len(context.job.class_names)
+    problem = Problem(stage.seen, n_classes, context.views, stream_seed(settings.seed, f"labeling/{stage.name}"))
+    graph = replace(settings.graph, prior=class_shares(settings.prior, stage.seen, n_classes))
+    # a network that continues another has had its supervised start
+    method = settings.method if stage.begins_with is None else replace(settings.method, supervised_passes=0)
+    if context.frozen is None:
+        return LaplaceNet(problem, stage.config, method, graph)
+    prior = None if settings.prior == ESTIMATED else graph.prior
+    guided = GuidedConfig(prior=prior, n_folds=0, seed=settings.seed)
+    return JoinedLaplaceNet(problem, stage.config, method, graph, context.frozen, guided)
+
+
+def trained_network(context: LabelingContext, name: str) -> Network:
+    """The network that gave the labels of a finished stage; with `method.ema_decay` that is the teacher."""
+    # only the settings of the method decide what its learner consists of: any labels and steps will do
+    method = method_of(context, Stage(name, context.job.given, context.job.settings.train))
+    learner = method.learner(context.description().build())
+    begin_with(context, name, learner)
+    return method.judged(learner)
 
 
 def begin_with(context: LabelingContext, name: str, learner: nn.Module) -> None:

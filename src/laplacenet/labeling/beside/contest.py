@@ -232,10 +232,6 @@ class Contest:
         config = GuidedConfig(graph=self.graph, prior=prior, n_folds=0, seed=settings.seed)
         return label_landscape(land, seen, n_classes=self.n_classes, config=config)
 
-    def winner(self) -> str:
-        candidates = self.candidates()
-        return FROZEN if candidates is None else choose(candidates[0], candidates[1:]).name
-
     def last_passes(self) -> list[LabelPass]:
         """Of the last network first, then of all others that vote beside it."""
         names = (FINAL, *self.stages.votes, *self.stages.plan.fold_names)

@@ -41,7 +41,7 @@ from laplacenet.labeling.stage_plan import (
     threads_to_try,
     with_settings,
 )
-from laplacenet.labeling.stages import LabelingContext, StageEpoch, begin_with
+from laplacenet.labeling.stages import LabelingContext, StageEpoch, trained_network
 from laplacenet.models import Inference, Network, save_model
 from laplacenet.models.features import FeatureNetwork
 from laplacenet.runtime import RunFolder, current_group
@@ -141,8 +141,7 @@ class BesideRun:
 
     def _save_model(self, verdict: Verdict, folder: RunFolder) -> Int64[Tensor, " m"] | None:
         """Write the model for new pictures; returns its predictions for the test set, if there is one."""
-        network = self.context.description().build()
-        begin_with(self.context, FINAL, network)
+        network = trained_network(self.context, FINAL)
         if verdict.candidate.name != BOTH:
             save_model(folder.path, network, self.context.description(self._network_temperature()))
             tests = self._test_inputs(network)
