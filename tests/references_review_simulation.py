@@ -257,7 +257,7 @@ def baseline(
 ) -> Iterator[Curve]:  # fmt: skip
     """Typical pictures first, then what `choose` picks by the scores, singly or, from 3 answers a class, as a grid."""
     curve, y = Curve(), np.full(len(truth), -1)
-    first = first_questions(regions(pool, seed=seed), [], n_levels=1)
+    first = first_questions(regions(pool, seed=seed)[:1], [])
     y[first] = truth[first]
     n_answers = n_shown = len(first)
     while (y < 0).any():

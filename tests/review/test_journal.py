@@ -144,6 +144,39 @@ def test_on_a_full_disk_nothing_of_an_answer_stays(journal, monkeypatch):
     assert len(journal.entries) == 1
 
 
+@pytest.mark.parametrize("written", [[0], [10], [None], [0, 0]], ids=["nothing", "a part", "all", "nothing twice"])
+def test_a_full_disk_at_the_first_answer_leaves_a_journal_without_entries(journal, monkeypatch, written):
+    """`written` are the bytes that the disk takes of the line, and of what is written after it; None is all."""
+    pwrite, limits = os.pwrite, iter(written)
+
+    def write_some(descriptor, content, offset):
+        return pwrite(descriptor, content[: next(limits, None)], offset)
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", write_some)
+        patched.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="No space"):
+            label(journal, "a.jpg", 0)
+    journal.close()
+    again = Journal(journal.path)
+    assert (again.entries, again.notes) == ([], [])
+    label(again, "a.jpg", 0)
+    assert len(read_journal(journal.path)[0]) == 1
+    again.close()
+
+
+def test_closing_twice_closes_no_other_file(journal, tmp_path):
+    journal.close()
+    with (tmp_path / "other").open("w") as other:  # the system gives it the number that is free
+        journal.close()
+        other.write("still open")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        label(journal, "a.jpg", 0)
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -1,16 +1,21 @@
 """The run folder of a review: what the other commands make of it, and how it is continued."""
 
 import csv
+import socket
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from references_cli import Shell
 from references_review import color_embedder, make_photos, open_session, settled, wait_until
 
 from laplacenet.models.features import installed_lite
+from laplacenet.review.journal import Journal
 from laplacenet.review.opening import Source, features_of, settings_of
 from laplacenet.review.opening import open_session as open_run
 from laplacenet.review.outputs import write_outputs
+from laplacenet.review.serve import Place, open_review
 from laplacenet.runtime import InputError, RunFolder
 from laplacenet.runtime.run_folder import ANSWERS
 from laplacenet.runtime.settings import to_json
@@ -144,6 +149,88 @@ def test_the_network_of_the_run_is_taken_again(tmp_path, truth):
     assert [str(word) for word in features_of(source, None, None)] == ["timm:resnet18", "weights.pt"]
     assert features_of(source, "lite1", None) == ("lite1", None)
     assert features_of(Source(tmp_path / "photos"), None, None) == ("lite0", None)
+
+
+def test_weights_without_a_network_are_refused_where_the_run_has_another(tmp_path, truth, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_run(Source(tmp_path / "photos", tmp_path / "run"), color_embedder):
+        pass
+    source, weights = Source(tmp_path / "run"), Path("weights.pt")
+    look_by(tmp_path / "run", "lite1")
+    with pytest.raises(InputError, match=r"--weights weights\.pt: .* lite1 already; add --features"):
+        features_of(source, None, weights)
+    assert features_of(source, "lite0", weights) == ("lite0", tmp_path / "weights.pt")
+    look_by(tmp_path / "run", "lite1", weights=str(tmp_path / "weights.pt"))
+    assert features_of(source, None, weights) == ("lite1", tmp_path / "weights.pt"), "the same command goes on"
+    assert features_of(Source(tmp_path / "photos"), None, weights) == ("lite0", tmp_path / "weights.pt")
+
+
+def run_of_label(tmp_path, lines):
+    """A run folder as `label` leaves it when it was given a file of labels."""
+    with open_run(Source(tmp_path / "photos", tmp_path / "run"), color_embedder):
+        pass
+    (tmp_path / "run" / ANSWERS).unlink()
+    (tmp_path / "labels.csv").write_text("path,label\n" + "".join(f"{name},{label}\n" for name, label in lines))
+    settings = settings_of(tmp_path / "run")
+    collection = replace(settings.collection, labels=(str(tmp_path / "labels.csv"),))
+    RunFolder.open(tmp_path / "run").write_experiment(to_json(replace(settings, collection=collection)))
+    return Source(tmp_path / "run")
+
+
+def test_labels_that_are_refused_are_refused_again_at_the_next_start(tmp_path, truth):
+    names = list(truth)[:3]
+    source = run_of_label(tmp_path, [(names[0], "red"), (names[1], "x" * 81)])
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"'x+\.\.\.x+': a class's name"), open_run(source, color_embedder):
+            pass
+    (tmp_path / "labels.csv").write_text("".join(f"{name},{truth[name]}\n" for name in names))
+    with open_run(source, color_embedder) as opened:
+        assert list(opened.session.state.answers) == names
+
+
+@pytest.mark.parametrize("n_written", [0, 1, 3, 4])
+def test_labels_whose_joining_was_cut_off_are_joined_at_the_next_start(tmp_path, truth, monkeypatch, n_written):
+    names = list(truth)[:9]
+    source = run_of_label(tmp_path, [(name, truth[name]) for name in names])
+    append = Journal.append
+
+    def append_some(journal, *content):
+        if len(journal.entries) == n_written:
+            raise KeyboardInterrupt
+        return append(journal, *content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "append", append_some)
+        with pytest.raises(KeyboardInterrupt), open_run(source, color_embedder):
+            pass
+    for _ in range(2):
+        with open_run(source, color_embedder) as opened:
+            state = opened.session.state
+            assert {name: state.classes[state.target(name)] for name in state.answers} == {k: truth[k] for k in names}
+            assert all(len(answers) == 1 for answers in state.answers.values())
+
+
+def is_open_file(path):
+    return path in [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists open files by /proc")
+def test_the_journal_is_closed_when_a_review_cannot_begin(tmp_path, truth):
+    journal = tmp_path / "run" / ANSWERS
+    with open_run(Source(tmp_path / "photos", tmp_path / "run"), color_embedder):
+        assert is_open_file(journal)
+    assert not is_open_file(journal)
+    bad = Source(tmp_path / "photos", tmp_path / "run", (tmp_path / "nowhere.csv",))
+    with pytest.raises(InputError, match="nowhere"), open_run(bad, color_embedder):
+        pass
+    assert not is_open_file(journal)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        place = Place(port=other.getsockname()[1], opens_browser=False)
+        with pytest.raises(InputError, match="--port"), open_review(Source(tmp_path / "run"), color_embedder, place):
+            pass
+    assert not is_open_file(journal)
 
 
 def test_two_programs_do_not_review_one_run(tmp_path, truth):

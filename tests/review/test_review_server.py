@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import sys
 import time
 
 import httpx
@@ -332,6 +333,18 @@ def test_another_host_needs_a_word_more(host):
         Place(host)
     assert Place(host, is_public=True).host == host
     assert Place("localhost").host == "localhost"
+
+
+def test_the_switch_interval_is_put_back(tmp_path):
+    make_photos(tmp_path / "photos", 4)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.004)
+    try:
+        with served(tmp_path / "photos", tmp_path / "run"):
+            assert sys.getswitchinterval() == pytest.approx(serve.SWITCH_S)
+        assert sys.getswitchinterval() == pytest.approx(0.004)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_the_address_is_the_same_after_a_restart_and_nobody_else_can_read_it(tmp_path):

@@ -9,8 +9,9 @@ import torch
 from references_review import color_embedder, make_photos, open_session, settled, wait_until
 
 from laplacenet.review import live, views
+from laplacenet.review.known import current_columns
 from laplacenet.review.opening import join_labels
-from laplacenet.review.outputs import write_outputs
+from laplacenet.review.outputs import current_labeling, snapshot, write_outputs
 from laplacenet.review.propagation import Propagation, join
 from laplacenet.review.state import NONE_ID
 from laplacenet.runtime import InputError
@@ -246,7 +247,7 @@ def test_a_file_that_is_read_again_overrides_no_correction(session, truth, photo
 def test_a_file_with_a_name_that_no_class_may_have_leaves_nothing(session, truth, photos, tmp_path):
     one, two = list(truth)[:2]
     (tmp_path / "labels.csv").write_text(f"path,label\n{one},red\n{two},{'x' * 81}\n")
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"'x+\.\.\.x+': a class's name has 1 to 80 printable characters"):
         join_labels(session, tmp_path / "labels.csv", photos)
     assert session.state.classes == {}
 
@@ -285,13 +286,88 @@ def test_a_wrong_answer_amid_many_right_ones_is_a_suspect(session, truth, tmp_pa
     wrong = next(k for k in range(30) if truth[session.photos[k].name] == "red")
     give(session, wrong, "green")
     settled(session)
-    assert wrong in views.suspects(session, session.live.current)
+    result = session.live.current
+    assert wrong in views.suspects(session.known, result, current_columns(result, session.state))
     label = session.state.class_called("green")
     tiles = views.class_tiles(session, label, order="suspects", offset=0)["pictures"]
     others = next(tile["others"] for tile in tiles if tile["number"] == wrong)
     assert session.state.classes[others] == "red"
     write_outputs(session, tmp_path / "run", title="photos", started_at=0.0)
     assert not re.search(r"nan\s*%", (tmp_path / "run" / "report.html").read_text())
+
+
+def test_right_after_a_merge_the_two_columns_count_as_one_class(session, truth, monkeypatch):
+    for number, photo in enumerate(session.photos[:30]):
+        give(session, number, truth[photo.name])
+    settled(session)
+    monkeypatch.setattr(session.live, "give", lambda given: None)  # the result of the merge is not there yet
+    green, blue = session.state.class_called("green"), session.state.class_called("blue")
+    session.merge("a", green, blue)
+    assert green in session.live.current.columns
+    assert views.class_tiles(session, blue, order="suspects", offset=0)["total"] == 0
+    for number in range(N):
+        guesses = session.guesses(number)
+        assert {guess["class"] for guess in guesses} == set(session.state.classes)
+        assert len(guesses) == 2
+        assert sum(guess["p"] for guess in guesses) == pytest.approx(1, abs=1e-3)
+
+
+def test_when_a_merge_leaves_one_class_nothing_is_guessed(session, monkeypatch):
+    give(session, 1, "cat")
+    give(session, 2, "kitten")
+    settled(session)
+    assert len(session.guesses(5)) == 2
+    monkeypatch.setattr(session.live, "give", lambda given: None)
+    session.merge("a", 1, 0)
+    assert session.guesses(5) == []
+    assert views.class_tiles(session, 0, order="suspects", offset=0)["total"] == 0
+
+
+def test_answers_after_a_snapshot_change_nothing_that_is_written_from_it(session, truth):
+    for number, photo in enumerate(session.photos[:30]):
+        give(session, number, truth[photo.name])
+    wrong = next(k for k in range(30) if truth[session.photos[k].name] == "red")
+    give(session, wrong, "green")
+    now = snapshot(settled(session))
+    give(session, wrong, "red")
+    session.merge("a", session.state.class_called("green"), session.state.class_called("blue"))
+    labeling = current_labeling(session, now, title="photos", elapsed_s=0.0)
+    assert bool(labeling.is_suspect[wrong])
+    assert labeling.summary.class_names[labeling.given[wrong]] == "green"
+
+
+def noise_embedder(paths):
+    """Vectors whose principal directions are hard to find: no direction stands out."""
+    rng = np.random.default_rng(0)
+    yield from rng.normal(size=(len(paths), 64)).astype(np.float32)
+
+
+def test_the_map_is_the_same_whatever_was_drawn_before(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(views.Map, "_lay_out", lambda self, result: None)
+    session = open_session(photos, tmp_path / "run", embedder=noise_embedder)
+    session.start()
+    settled(session)
+    places = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        content = views.Map(session).content()
+        places.append((content["x"], content["y"]))
+    session.close()
+    assert places[0] == places[1] == places[2]
+
+
+def test_the_map_begins_with_the_two_directions_of_largest_variance(session):
+    points = session.live.current.embedded.points
+    U, S, _ = torch.linalg.svd(points - points.mean(0), full_matrices=False)
+    found = views.first_directions(session.live.current.embedded)
+    assert torch.allclose(found.abs(), (U * S)[:, :2].abs(), atol=1e-4)
+
+
+def test_the_map_has_the_same_entries_before_anything_is_embedded(session, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(views.Map, "_lay_out", lambda self, result: None)
+    other = open_session(photos, tmp_path / "other")
+    assert views.Map(other).content().keys() == views.Map(session).content().keys()
+    other.close()
 
 
 def test_deleted_and_changed_photos_are_marked(session, photos):

@@ -7,6 +7,7 @@ noted, and all others count. Journals of older versions have neither marks nor t
 is added has both.
 """
 
+import contextlib
 import datetime
 import errno
 import hashlib
@@ -38,6 +39,7 @@ N_CHECKED = 16  # hexadecimal digits of the checksum: 64 bits
 ENVELOPE = ("n", "at", "by", "kind", "sum")
 NOT_LAST, LAST = b" \n", b"\t\n"
 MOST_NOTES = 5
+CLOSED = -1
 FRESH = b"\n"
 """A journal without entries, until the first takes its place: a file of no bytes has lost what it held."""
 
@@ -83,17 +85,27 @@ class Journal:
             write_at(self._descriptor, self._joint + line, self._end - len(self._joint))
             os.fsync(self._descriptor)
         except OSError:
-            os.ftruncate(self._descriptor, self._end)
-            if self._joint:
-                write_at(self._descriptor, LAST, self._end - len(LAST))
+            self._drop_unfinished()
             raise
         self._end += len(line)
         self._joint = NOT_LAST
         self.entries.append(entry)
         return entry
 
+    def _drop_unfinished(self) -> None:
+        """Bring the file back to its last end. One byte stays in any case: a full disk may refuse a new one."""
+        os.ftruncate(self._descriptor, max(self._end, len(FRESH)))
+        if self._joint:
+            write_at(self._descriptor, LAST, self._end - len(LAST))
+        elif self._end == 0:
+            with contextlib.suppress(OSError):
+                write_at(self._descriptor, FRESH, 0)
+
     def close(self) -> None:
-        os.close(self._descriptor)
+        """A second call does nothing: the system may have given the number to another file."""
+        descriptor, self._descriptor = self._descriptor, CLOSED
+        if descriptor != CLOSED:
+            os.close(descriptor)
 
 
 def ends_with_mark(descriptor: int, end: int) -> bool:
@@ -141,8 +153,6 @@ def is_sound(entry: Entry) -> bool:
     if any(type(names) is not list or any(type(name) is not str for name in names) for names in lists):
         return False
     if any(type(content[key]) is not str for key in ("name", "via") if key in content):
-        return False
-    if content.get("answer") == "label" and content.get("class") is None:
         return False
     numbers = [content[key] for key in ("class", "into", "of", "seen") if content.get(key) is not None]
     if entry.kind == "estimate":

@@ -74,6 +74,15 @@ def current_columns(result: Result, state: State) -> Int64[np.ndarray, " C"]:
     return np.array([label if label == NONE_ID else state.current(label) for label in result.columns], dtype=np.int64)
 
 
+def merged_columns(
+    table: Float[Tensor, "m c"], columns: Int64[np.ndarray, " c"]
+) -> tuple[Float[Tensor, "m C"], Int64[np.ndarray, " C"]]:
+    """The table with one column for each class, the sum where classes were merged; and the classes."""
+    classes, places = np.unique(columns, return_inverse=True)
+    found = table.new_zeros(len(table), len(classes))
+    return found.index_add_(1, torch.from_numpy(places), table), classes
+
+
 def shown_labels(known: Known, result: Result, columns: Int64[np.ndarray, " C"]) -> ShownLabels:
     numbers = result.embedded.rows.numpy()
     given = known.shown[numbers]

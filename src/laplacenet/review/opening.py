@@ -13,6 +13,7 @@ from laplacenet.review.journal import Journal
 from laplacenet.review.photos import find_photos
 from laplacenet.review.pretrained import PretrainedEmbedder
 from laplacenet.review.session import Session
+from laplacenet.review.state import FILE
 from laplacenet.runtime import InputError, RunFolder
 from laplacenet.runtime.run_folder import ANSWERS, EXPERIMENT
 from laplacenet.runtime.settings import from_json, to_json
@@ -59,25 +60,37 @@ def open_session(source: Source, embedder: Embedder) -> Iterator[Opened]:
     folder, settings = run_folder(source.run, photos, seed=source.seed)
     with folder.locked():
         folder.write_experiment(to_json(with_network(settings, embedder)))
-        is_new = not (folder.path / ANSWERS).exists()
-        session = Session(found, Journal(folder.path / ANSWERS), embedder, seed=source.seed)
-        if is_new:
-            join_earlier_labels(session, folder.path)
-        for file in source.labels:
-            join_labels(session, file, photos)
-        yield Opened(folder, photos, session)
+        with contextlib.closing(Journal(folder.path / ANSWERS)) as journal:
+            session = Session(found, journal, embedder, seed=source.seed)
+            if holds_only_files(journal):
+                join_earlier_labels(session, folder.path)
+            for file in source.labels:
+                join_labels(session, file, photos)
+            yield Opened(folder, photos, session)
+
+
+def holds_only_files(journal: Journal) -> bool:
+    """Whether nobody has answered yet, so that labels may be joined again: a start may have failed halfway."""
+    return all(entry.kind == "class" or entry.content.get("via") == FILE for entry in journal.entries)
 
 
 def features_of(source: Source, features: str | None, weights: Path | None) -> tuple[str, Path | None]:
     """The network that embeds the pictures: the one given, else the one of the run, else `lite0`."""
+    file = None if weights is None else weights.expanduser().resolve()
     if features is not None:
         name = str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
-        return name, None if weights is None else weights.expanduser().resolve()
+        return name, file
     if (source.run / EXPERIMENT).is_file():
         before = settings_of(source.run).collection
         if before.features not in (SCRATCH, "auto"):
-            return before.features, None if before.weights is None else Path(before.weights)
-    return FEATURES, weights
+            kept = None if before.weights is None else Path(before.weights)
+            if file is not None and (kept is None or kept.resolve() != file):
+                raise InputError(
+                    f"--weights {weights}: the run {source.run} uses {before.features} already; add --features with the"
+                    " network of these weights, or leave --weights out"
+                )
+            return before.features, kept
+    return FEATURES, file
 
 
 def settings_of(run: Path) -> LabelingSettings:

@@ -115,7 +115,7 @@ def current_labeling(session: Session, now: Snapshot, *, title: str, elapsed_s: 
     scores = score_evidence(scores).at(1.0 if calibration is None else calibration.temperature)
     unseen = torch.where(is_kept_back[:, None], scores, similar_say(now, place, is_given))
     scores[is_given] = torch.nn.functional.one_hot(given[is_given], len(names)).float()
-    suspected = torch.from_numpy(np.isin(numbers, suspects(session, now.result)))
+    suspected = torch.from_numpy(np.isin(numbers, suspects(now.known, now.result, now.columns)))
     is_embedded = (rows >= 0)[:, None]
     positions = layout(now.result.embedded, session.seed)
     return Labeling(

@@ -74,8 +74,9 @@ class Thumbnails:
         decode_within(photo.file.path, longest=SIDES[size]).save(picture, "JPEG", quality=QUALITY[size])
         content = picture.getvalue()
         with self._lock:
-            self._kept[key] = content
-            self._n_bytes += len(content)
+            if key not in self._kept:  # another thread may have read the same picture meanwhile
+                self._kept[key] = content
+                self._n_bytes += len(content)
             while self._n_bytes > CACHE_BYTES and len(self._kept) > 1:
                 self._n_bytes -= len(self._kept.popitem(last=False)[1])
         return content

@@ -82,11 +82,11 @@ def _clusters(
     return sorted((cluster for cluster in clusters if cluster), key=len, reverse=True)
 
 
-def first_questions(levels: list[list[list[int]]], answered: Collection[int], *, n_levels: int) -> list[int]:
-    """One typical row for each region in which nothing is answered yet, of the first `n_levels` levels."""
+def first_questions(levels: list[list[list[int]]], answered: Collection[int]) -> list[int]:
+    """One typical row for each region in which nothing is answered yet."""
     asked = set(answered)
     rows = []
-    for clusters in levels[:n_levels]:
+    for clusters in levels:
         for cluster in clusters:
             if asked.isdisjoint(cluster):
                 rows.append(cluster[0])

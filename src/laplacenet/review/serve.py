@@ -154,10 +154,9 @@ class Review:
             limit_concurrency=200,
         )
         self._server = uvicorn.Server(config)
-        sys.setswitchinterval(SWITCH_S)
         self.session.start()
         try:
-            with stopping_on_signals(self._server, site.close), silent_uvicorn():
+            with stopping_on_signals(self._server, site.close), silent_uvicorn(), short_switch_interval():
                 asyncio.run(self._server.serve(sockets=[self.socket]))
         finally:
             site.close()
@@ -193,6 +192,16 @@ def silent_uvicorn() -> Iterator[None]:
         yield
     finally:
         logger.level = before
+
+
+@contextlib.contextmanager
+def short_switch_interval() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextlib.contextmanager

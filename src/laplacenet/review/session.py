@@ -1,6 +1,7 @@
 """One review: the pictures, the journal with its state, and the live result, consistent for every tab and person."""
 
 import contextlib
+import reprlib
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -12,11 +13,11 @@ import torch
 from laplacenet.review.audits import FEWEST, AccuracyEstimate, answers_to_goals, estimate_accuracy
 from laplacenet.review.embedding import Embedder, Embedding
 from laplacenet.review.journal import Entry, Journal
-from laplacenet.review.known import UNKNOWN, best_guess, current_columns, given_rows, is_open, known_of
+from laplacenet.review.known import UNKNOWN, best_guess, current_columns, given_rows, is_open, known_of, merged_columns
 from laplacenet.review.live import Given, Live, Result
 from laplacenet.review.photos import Photo
 from laplacenet.review.propagation import Embedded
-from laplacenet.review.questions import LEAST_IN_GRID, LEVELS, first_questions
+from laplacenet.review.questions import LEAST_IN_GRID, first_questions
 from laplacenet.review.state import AUDIT, FILE, LABEL, NONE, NONE_ID, History, State, folded, replay
 from laplacenet.runtime import InputError, stream
 
@@ -257,7 +258,7 @@ class Session:
 
     def _audit_is_due(self) -> bool:
         vias = [lease[2] for lease in self._leases.values()]
-        n_audits, n_others = vias.count(AUDIT), vias.count("queue") + vias.count("first") + ("grid" in vias)
+        n_audits, n_others = vias.count(AUDIT), vias.count("queue") + ("grid" in vias)
         n_questions = self.state.n_questions - self.state.n_corrections + n_audits + n_others
         return QUESTIONS_PER_AUDIT * (self.state.n_audits + n_audits) < n_questions
 
@@ -282,7 +283,7 @@ class Session:
             place = result.place
             answered = np.flatnonzero(self.known.is_answered & ~self.known.is_kept_back).tolist()
             rows = [int(place[n]) for n in [*answered, *taken] if place[n] >= 0]
-            for row in first_questions(result.regions, rows, n_levels=len(LEVELS)):
+            for row in first_questions(result.regions, rows):
                 if self._may_ask(int(pictures[row]), taken):
                     return {"kind": "single", "via": "queue", "numbers": [int(pictures[row])]}
         if mode == "grid" and self._n_learned() >= ANSWERS_BEFORE_GRIDS * len(result.columns):
@@ -338,11 +339,14 @@ class Session:
         """The most likely classes of a picture with their probabilities."""
         result = self.live.current
         row = -1 if result is None else int(result.place[number])
-        if result is None or row < 0 or len(result.columns) < 2:  # of one class alone nothing can be told apart
+        if result is None or row < 0:
             return []
-        best = result.scores[row].topk(min(N_GUESSES, len(result.columns)))
+        scores, classes = merged_columns(result.scores[[row]], current_columns(result, self.state))
+        if len(classes) < 2:  # of one class alone nothing can be told apart
+            return []
+        best = scores[0].topk(min(N_GUESSES, len(classes)))
         pairs = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        return [{"class": self._current(result.columns[column]), "p": round(p, 4)} for p, column in pairs]
+        return [{"class": int(classes[column]), "p": round(p, 4)} for p, column in pairs]
 
     def audits(self) -> tuple[int, int, int, int]:
         """Of the embedded pictures: audits still kept back, how many are right, those with a person's label, all."""
@@ -379,7 +383,7 @@ def checked_name(name: str) -> str:
     """The name of a class as it is stored: one line of limited length."""
     name = " ".join(name.split()).strip(JOINERS)
     if not name or len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
-        raise InputError(f"a class's name has 1 to {LONGEST_NAME} printable characters")
+        raise InputError(f"class {reprlib.repr(name)}: a class's name has 1 to {LONGEST_NAME} printable characters")
     if folded(name) in RESERVED:
         raise InputError(f"{name!r} means that a picture belongs to no class; choose another name, or press 0")
     return name

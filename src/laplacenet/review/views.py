@@ -13,7 +13,7 @@ from torch import Tensor
 from laplacenet.labeling.estimate import WRONG_SHARE
 from laplacenet.labeling.outcome import map_positions
 from laplacenet.review.embedding import work_behind
-from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns, shown_labels
+from laplacenet.review.known import UNKNOWN, Known, best_guess, current_columns, merged_columns, shown_labels
 from laplacenet.review.live import Result
 from laplacenet.review.propagation import Embedded
 from laplacenet.review.session import Session
@@ -23,7 +23,6 @@ from laplacenet.runtime import InputError
 N_SHOWN = 60
 N_KEYS = 9
 MOST_TILES = 200
-N_SAMPLED = 2000
 NOTHING_COUNTED = {"given": 0, "found": 0}
 ORDERS = ("surest", "doubtful", "suspects", "answered")
 LEAST_RATIO = (1 - WRONG_SHARE) / WRONG_SHARE
@@ -138,11 +137,11 @@ def class_tiles(session: Session, label: int, *, order: str, offset: int) -> dic
     result, seen = session.live.current, session.state.n
     numbers = numbers_in_class(session, result, label, order=order)
     tiles = [tile(session, number, result) for number in numbers[offset : offset + N_SHOWN]]
-    if order == "suspects" and result is not None:
-        columns = current_columns(result, session.state)
-        for one in tiles:
-            row = int(result.place[one["number"]])
-            one["others"] = int(columns[int(neighbor_votes(result)[row].argmax())])
+    if order == "suspects" and tiles and result is not None:
+        rows = result.place[[one["number"] for one in tiles]]
+        votes, classes = merged_columns(neighbor_votes(result)[rows], current_columns(result, session.state))
+        for one, column in zip(tiles, votes.argmax(1).tolist(), strict=True):
+            one["others"] = int(classes[column])
     return {"total": len(numbers), "offset": offset, "pictures": tiles, "seen": seen}
 
 
@@ -151,28 +150,24 @@ def numbers_in_class(session: Session, result: Result | None, label: int, *, ord
         return np.flatnonzero(session.known.shown == label).tolist()
     if result is None or not result.columns:
         return []
-    shown = shown_labels(session.known, result, current_columns(result, session.state))
+    known, columns = session.known, current_columns(result, session.state)
+    shown = shown_labels(known, result, columns)
     if order == "suspects":
         given = set(shown.numbers[shown.is_given & (shown.labels == label)].tolist())
-        return [number for number in suspects(session, result) if number in given]
+        return [number for number in suspects(known, result, columns) if number in given]
     rows = np.flatnonzero(~shown.is_given & (shown.labels == label))
     doubts = -shown.confidence[rows] if order == "surest" else shown.confidence[rows]
     found: list[int] = shown.numbers[rows[np.argsort(doubts, kind="stable")]].tolist()
     return found
 
 
-def suspects(session: Session, result: Result | None) -> list[int]:
+def suspects(known: Known, result: Result, columns: Int64[np.ndarray, " C"]) -> list[int]:
     """Answers that the labels of the most similar pictures contradict, the most clearly contradicted first."""
-    if result is None or len(result.columns) < 2:
+    if len(np.unique(columns)) < 2:
         return []
-    numbers = np.flatnonzero(session.known.shown != UNKNOWN)
-    targets, columns = session.known.targets[numbers], current_columns(result, session.state)
-    column_of = {label: column for column, label in enumerate(columns.tolist())}
-    is_judged = np.array([target in column_of for target in targets.tolist()], dtype=bool)
-    is_judged &= result.place.numpy()[numbers] >= 0
-    numbers, targets = numbers[is_judged], targets[is_judged]
-    votes = neighbor_votes(result)[result.place[torch.from_numpy(numbers)]]
-    given = torch.tensor([column_of[target] for target in targets.tolist()], dtype=torch.int64)
+    numbers = np.flatnonzero(np.isin(known.shown, columns) & (result.place.numpy() >= 0))
+    votes, classes = merged_columns(neighbor_votes(result)[result.place[torch.from_numpy(numbers)]], columns)
+    given = torch.from_numpy(np.searchsorted(classes, known.targets[numbers]))
     best, own = votes.amax(1).numpy(), votes.gather(1, given[:, None]).squeeze(1).numpy()
     order = np.argsort(own - best, kind="stable")
     found: list[int] = numbers[order[(best > LEAST_RATIO * own)[order]]].tolist()
@@ -232,11 +227,9 @@ def layout(embedded: Embedded, seed: int) -> Float[Tensor, "m 2"]:
     return map_positions(embedded.points, seed=seed)
 
 
-def first_directions(points: Float[Tensor, "m d"]) -> Float[Tensor, "m 2"]:
-    """Coordinates along the two directions of largest variance, told from some of the points."""
-    some = points[:: max(1, len(points) // N_SAMPLED)]
-    _, _, V = torch.svd_lowrank(some - some.mean(0), q=min(4, *some.shape))
-    coordinates = (points - some.mean(0)) @ V[:, :2]
+def first_directions(embedded: Embedded) -> Float[Tensor, "m 2"]:
+    """Coordinates along the two directions of largest variance."""
+    coordinates = embedded.reduced[:, :2]
     return torch.nn.functional.pad(coordinates, (0, 2 - coordinates.shape[1]))
 
 
@@ -253,10 +246,10 @@ class Map:
         """Numbers, places between 0 and 1, and labels, row by row."""
         session, result = self._session, self._session.live.current
         if result is None:
-            return {"numbers": [], "x": [], "y": [], "classes": [], "given": [], "is_final": False, "seen": 0}
+            return {"numbers": [], "x": [], "y": [], "classes": [], "given": [], "seen": 0}
         with self._lock:
             if self._made_for is not result.embedded:
-                self._made_for, self._positions = result.embedded, first_directions(result.embedded.points)
+                self._made_for, self._positions = result.embedded, first_directions(result.embedded)
                 if session.embedding.is_done:
                     threading.Thread(target=self._lay_out, args=(result,), name="review-map", daemon=True).start()
             positions = self._positions
