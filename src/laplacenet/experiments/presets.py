@@ -13,7 +13,8 @@ from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig, config_class
-from laplacenet.training.methods.presets import METHOD_PRESETS, ORIGINAL, SAME, method_preset
+from laplacenet.training.methods.presets import METHOD_PRESETS, ORIGINAL, method_preset
+from laplacenet.training.methods.presets_consistency import SAME
 
 
 def digits() -> Experiment:

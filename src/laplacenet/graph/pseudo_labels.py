@@ -38,6 +38,12 @@ class PseudoLabels:
     is_converged: bool
     recall: float | None
 
+    @classmethod
+    def by_scores(cls, scores: Float[Tensor, "n C"], given: Int[Tensor, " n"]) -> "PseudoLabels":
+        """Those of scores that need no graph and reach every point."""
+        labels, nowhere = hard_labels(scores, given.to(scores.device)), torch.zeros(len(scores), dtype=torch.bool)
+        return cls(labels, scores, nowhere.to(scores.device), n_iterations=0, is_converged=True, recall=None)
+
 
 @torch.no_grad()
 def pseudo_label(

@@ -26,7 +26,7 @@ FADING = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What the model may learn from: of each picture its class's number or None, as of journal entry `n`.
+    """What the model may learn from: the classes of the pictures that have one, as of journal entry `n`.
 
     `is_open` are pictures that may be asked for: without an answer, or with one that is kept back.
     """

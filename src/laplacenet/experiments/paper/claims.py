@@ -59,7 +59,7 @@ def statements() -> list[Claim]:
 
 
 def numbers() -> list[Claim]:
-    """One claim for every number printed for LaplaceNet; a run that several tables print is one claim in each."""
+    """One claim for every number printed for LaplaceNet; those that Table VI repeats from Table IV count once."""
     claims = []
     for name in ("table-3", "table-4", "table-5", "table-6", "table-7", "table-8"):
         recipe = find_recipe(name)

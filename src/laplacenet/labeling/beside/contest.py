@@ -91,7 +91,7 @@ def judging_folds(given: Int64[Tensor, " n"], *, seed: int) -> Int64[Tensor, " n
 
 
 class StagesBeside(PictureStages):
-    """The folds one after another, then the network that learns from all labels, if `is_wanted` says so by then.
+    """The folds one after another, then the network that learns from all labels, unless the frozen features have won.
 
     A stage takes all of its steps, in one session or several: the folds would not be comparable otherwise.
     """
@@ -99,16 +99,16 @@ class StagesBeside(PictureStages):
     plan: FoldPlan
     vote_s = float("inf")  # what one more network would take
 
-    def epochs_while(self, is_wanted: Callable[[], str]) -> Iterator[StageEpoch]:
-        """`is_wanted` is asked when the folds are done: whether, and for what, a network with all labels is needed."""
+    def epochs_while(self, winner: Callable[[], str]) -> Iterator[StageEpoch]:
+        """`winner` is asked when the folds are done: the frozen features need no network with all labels."""
         names = self.names_left()
         for place, name in enumerate(names):
-            if name == FINAL and is_wanted() == FROZEN:
+            if name == FINAL and winner() == FROZEN:
                 return
             yield from self._epochs_of(name, 1 / (len(names) - place), n_stages=len(names) - place)
             if self.is_over():
                 return
-        while is_wanted() == TRAINED and self.group.by_first(self._has_time_for_a_vote):
+        while winner() == TRAINED and self.group.by_first(self._has_time_for_a_vote):
             yield from self._epochs_of(self.next_vote(), 1.0)
             if self.is_over():
                 return

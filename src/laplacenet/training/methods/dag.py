@@ -73,7 +73,7 @@ class DAG(EpochLabels):
         has_mean = Y.sum(dim=0) > 0
         by_means = (smoothed @ means.T / T).masked_fill(~has_mean, -torch.inf).softmax(dim=1)
         ends = path_ends(ascend(self.neighbors(smoothed), density, is_end=labels >= 0))
-        return self.label_by_scores(torch.where((labels >= 0)[:, None], Y, by_means)[ends])
+        return PseudoLabels.by_scores(torch.where((labels >= 0)[:, None], Y, by_means)[ends], self.problem.labels)
 
     def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         omega = certainty(pseudo_labels.scores)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.graph import Neighbors, PseudoLabels
-from laplacenet.graph.pseudo_labels import hard_labels, search_neighbors, unit_rows
+from laplacenet.graph.pseudo_labels import search_neighbors, unit_rows
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import current_group
 from laplacenet.training.guards import mean_cosine, require_finite
@@ -79,17 +79,6 @@ class EpochLabels(ViewTraining):
     def neighbors(self, features: Float[Tensor, "n d"], *, k: int | None = None) -> Neighbors:
         """The k nearest by cosine, by default as many as the graph has."""
         return search_neighbors(unit_rows(features), replace(self.graph, k=k or self.graph.k), current_group())
-
-    def label_by_scores(self, scores: Float[Tensor, "n C"]) -> PseudoLabels:
-        """The largest score's class, but a given label is kept."""
-        return PseudoLabels(
-            labels=hard_labels(scores, self.problem.labels.to(scores.device)),
-            scores=scores,
-            unreachable=torch.zeros(len(scores), dtype=torch.bool, device=scores.device),
-            n_iterations=0,
-            is_converged=True,
-            recall=None,
-        )
 
     def is_given(self, like: Tensor) -> Tensor:
         return self.problem.labels.to(like.device) >= 0

@@ -41,12 +41,4 @@ class NetworkLabels(PseudoLabeling):
     @torch.no_grad()
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         scores = inference.network.head(features).softmax(dim=1)
-        given = self.problem.labels.to(scores.device)
-        return PseudoLabels(
-            labels=torch.where(given >= 0, given, scores.argmax(dim=1)),
-            scores=scores,
-            unreachable=torch.zeros(len(given), dtype=torch.bool, device=scores.device),
-            n_iterations=0,
-            is_converged=True,
-            recall=None,
-        )
+        return PseudoLabels.by_scores(scores, self.problem.labels)

@@ -16,19 +16,11 @@ momentum of 0.94 gives batches the same mean age.
 
 from laplacenet.runtime import InputError
 from laplacenet.training.methods.presets_consistency import PRESETS as CONSISTENCY
-
-Overrides = dict[str, object]
+from laplacenet.training.methods.presets_consistency import SAME, Overrides
 
 ORIGINAL, EQUAL = "original", "equal"
 METHOD_PRESETS = (ORIGINAL, EQUAL)
 
-SAME: Overrides = {
-    "train.optimizer": "sgd",
-    "train.schedule": "cosine",
-    "train.lr": 0.03,
-    "train.momentum": 0.9,
-    "train.weight_decay": 5e-4,
-}
 # 64 labeled and 7 × 64 unlabeled images in 2^20 steps
 FIXMATCH: Overrides = {
     "model.name": "wrn-28-2",

@@ -16,14 +16,8 @@ Overrides = dict[str, object]
 SGD: Overrides = {"train.optimizer": "sgd", "train.schedule": "cosine", "train.momentum": 0.9}
 ADAM: Overrides = {"train.optimizer": "adamw", "train.weight_decay": 0.0}
 WEAK: Overrides = {"model.name": "13-cnn", "method.strength": "weak"}
-EQUAL: Overrides = {
-    "train.optimizer": "sgd",
-    "train.schedule": "cosine",
-    "train.lr": 0.03,
-    "train.momentum": 0.9,
-    "train.weight_decay": 5e-4,
-    "method.strength": "strong",
-}
+SAME: Overrides = {**SGD, "train.lr": 0.03, "train.weight_decay": 5e-4}
+EQUAL: Overrides = {**SAME, "method.strength": "strong"}
 
 # 300 epochs of 500 steps; a batch of 100 drawn from all 50 000 images has 8 of 4 000 labeled ones
 LAINE: Overrides = {

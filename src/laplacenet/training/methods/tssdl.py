@@ -76,7 +76,7 @@ class TSSDL(EpochLabels, ConsistencyTraining):
 
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         with torch.no_grad():
-            return self.label_by_scores(inference.network.head(features).softmax(dim=1))
+            return PseudoLabels.by_scores(inference.network.head(features).softmax(dim=1), self.problem.labels)
 
     def weights(self, pseudo_labels: PseudoLabels, features: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         similarities = self.neighbors(features, k=self.config.n_neighbors).similarities
