@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from laplacenet.evaluation.spread import mean_and_std
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
+from laplacenet.reports.comparison_view import Grid, markdown_grid, spread_of
 from laplacenet.reports.style import COLORS, bare, class_colors, new_figure, save
 
 COLUMNS = ("method", "learning rate", "steps", "training time", "runs", "test error")
@@ -28,24 +28,14 @@ def table_rows(results: Sequence[FinishedRun]) -> list[tuple[str, ...]]:
 
 
 def _cells(results: Sequence[FinishedRun]) -> tuple[str, ...]:
-    errors = [100 * result.error for result in results if result.outcome is not None]
-    n_diverged = len(results) - len(errors)
-    parts = [_spread(errors)] if errors else []
-    parts += [f"{n_diverged} diverged"] if n_diverged else []
     rates = sorted({f"{result.experiment.train.lr:g}" for result in results})
     steps = sorted({result.experiment.train.steps for result in results})
     seconds = float(np.mean([result.train_s for result in results]))
-    return ", ".join(rates), ", ".join(map(str, steps)), f"{seconds:.0f} s", str(len(results)), ", ".join(parts)
-
-
-def _spread(percents: Sequence[float]) -> str:
-    mean, deviation = mean_and_std(percents)
-    return f"{mean:.2f} %" if deviation is None else f"{mean:.2f} ± {deviation:.2f} %"
+    return ", ".join(rates), ", ".join(map(str, steps)), f"{seconds:.0f} s", str(len(results)), spread_of(results)
 
 
 def markdown_table(results: Sequence[FinishedRun]) -> str:
-    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *table_rows(results)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_grid(Grid(COLUMNS, tuple(table_rows(results))))
 
 
 def draw_comparison(results: Sequence[FinishedRun], path: Path, *, title: str) -> None:
