@@ -166,7 +166,7 @@ def remarks(record: EpochRecord) -> dict[str, str]:
         )
     if record.recall is not None:
         found["recall"] = (
-            f"epoch {record.epoch}: the neighbor search is approximate and finds {record.recall:.1%} of them"
+            f"epoch {record.epoch}: neighbors are searched by IVF, which finds {record.recall:.1%} of them"
         )
     return found
 

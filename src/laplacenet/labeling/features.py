@@ -259,7 +259,7 @@ def calibration_notes(found: FeatureLabels) -> list[str]:
     if not found.guided.is_converged:
         notes.append("the conjugate gradients did not converge; raise graph.max_iterations or graph.tol")
     if (recall := found.land.graph.recall) is not None:
-        notes.append(f"the neighbor search is approximate and finds {recall:.1%} of the neighbors")
+        notes.append(f"neighbors were searched by IVF, which finds {recall:.1%} of them")
     return notes
 
 

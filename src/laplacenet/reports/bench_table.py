@@ -128,19 +128,19 @@ def pass_line(row: PassRow, ours: PassRow | None) -> TableLine:
 
 
 def propagation_line(row: PropagationRow) -> TableLine:
-    faster = f"{row.spreading_s / row.exact_s:.1f} × as fast, {row.spreading_s / row.approximate_s:.1f} × approximately"
+    faster = f"{row.spreading_s / row.exact_s:.1f} × as fast, {row.spreading_s / row.approximate_s:.1f} × with IVF"
     accuracies = (row.exact_accuracy, row.approximate_accuracy, row.spreading_accuracy)
-    ours, approximate, theirs = (f"{100 * accuracy:.1f} %" for accuracy in accuracies)
+    ours, by_ivf, theirs = (f"{100 * accuracy:.1f} %" for accuracy in accuracies)
     return TableLine(
         what=f"{row.n_labeled} labels spread, {row.data}, n = {row.n:,}, d = {row.d}",
-        ours=f"{format_seconds(row.exact_s)}; {format_seconds(row.approximate_s)} approximately",
+        ours=f"{format_seconds(row.exact_s)}; {format_seconds(row.approximate_s)} with IVF",
         beside=f"LabelSpreading {format_seconds(row.spreading_s)}",
         ratio=faster,
         remarks=joined(
             [
                 f"medians of {row.n_repeats}",
                 "" if row.recall is None else f"recall {row.recall:.3f}",
-                f"right {ours}, {approximate} approximately, {theirs} LabelSpreading",
+                f"right {ours}, {by_ivf} with IVF, {theirs} LabelSpreading",
             ]
         ),
     )
@@ -148,7 +148,7 @@ def propagation_line(row: PropagationRow) -> TableLine:
 
 def search_line(row: SearchRow) -> TableLine:
     return TableLine(
-        what=f"approximate search, n = {row.n:,}, d = {row.d}, k = {row.k}",
+        what=f"neighbors by IVF, n = {row.n:,}, d = {row.d}, k = {row.k}",
         ours=format_seconds(row.ours_s),
         beside=f"faiss's inverted lists {format_seconds(row.faiss_s)}",
         ratio=f"{row.ratio:.1f} × as fast",
@@ -174,7 +174,7 @@ def graph_line(row: GraphRow) -> TableLine:
 
 def scale_line(row: ScaleRow) -> TableLine:
     search = "exact" if row.recall is None else f"recall {row.recall:.3f}"
-    exact, approximate = (
+    exact, by_ivf = (
         f"{100 * accuracy:.2f} % right in {format_seconds(seconds)}"
         for accuracy, seconds in (
             (row.sample_exact_accuracy, row.sample_exact_s),
@@ -191,7 +191,7 @@ def scale_line(row: ScaleRow) -> TableLine:
                 stages(row.stages),
                 f"{row.n_iterations} iterations",
                 f"{100 * row.accuracy:.2f} % right",
-                f"{row.sample_n:,} of the points: exact graph {exact}, approximate {approximate}",
+                f"{row.sample_n:,} of the points: exact graph {exact}, by IVF {by_ivf}",
             ]
         ),
     )
