@@ -57,3 +57,21 @@ def test_a_crash_when_a_stage_begins_loses_nothing(shell: Shell, number: int) ->
     assert read[0] == read[1]
     assert RunFolder.open(shell.folder / "again").epoch_lines().startswith(before)
     assert (number > 1) == bool(before)
+
+
+def test_a_crash_before_the_labels_are_written_trains_no_further_network(shell: Shell) -> None:
+    command = ("label", "photos", "--labels", "labels.csv", *TINY)
+    shell.succeeds(*command, "--out", "unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("laplacenet.labeling.picture_run.labeling_of", interrupted)
+        assert shell(*command, "--out", "again").code != 0
+    shell.succeeds("label", "--resume", "again")
+    read = [(shell.folder / name / "labels.csv").read_bytes() for name in ("unbroken", "again")]
+    assert read[0] == read[1]
+    assert not (shell.folder / "again/stages/vote-1").exists()
+    shell.succeeds("label", "--resume", "again")  # what was complete before gets one more
+    assert (shell.folder / "again/stages/vote-1").exists()
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.labeling.label_pass import LabelPass
+from laplacenet.labeling.result import SUMMARY
 from laplacenet.labeling.stage_plan import (
     ESTIMATE,
     FINAL,
@@ -105,10 +106,14 @@ class PictureStages:
         self.context, self.step_s, self.ends_at = context, step_s, ends_at
         self.plan = plan or StagePlan(context, hidden_folds(context.job.given, seed=context.job.settings.seed))
         self.group = current_group()
-        self.is_vote_owed = self.group.by_first(lambda: all(map(self.is_trained, [*self.plan.names, *self.votes])))
+        self.is_vote_owed = self.group.by_first(self._was_complete)
         self.is_out_of_time = False
         self.overhead_s = 0.0
         self.current: StageRun | None = None
+
+    def _was_complete(self) -> bool:
+        """Whether an earlier session ended with the labels of all stages; one that was killed may have trained them."""
+        return self.context.folder.has(SUMMARY) and all(map(self.is_trained, [*self.plan.names, *self.votes]))
 
     @property
     def are_done(self) -> bool:
