@@ -446,7 +446,7 @@ def test_a_threshold_out_of_reach_is_told_before_the_runs(shell: Shell) -> None:
     command = "compare digits --methods fixmatch,supervised --labels 40 --steps 2 --out out --device cpu --model 13-cnn"
     command += " --set model.unit_length=true --set train.weight_decay=0.05"
     with ends_after(0), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("laplacenet.experiments.task.require_fit", lambda *_, **__: None)  # digits have 8 pixels
+        patch.setattr("laplacenet.experiments.task.require_trainable", lambda *_, **__: None)  # digits have 8 pixels
         said = shell.succeeds(*command.split())
     assert "warning: fixmatch: method.threshold = 0.95 can hardly be reached" in said.err
     assert "supervised: method" not in said.err
