@@ -99,7 +99,7 @@ def test_steps_with_small_pictures_are_measured_where_a_run_has_them(monkeypatch
 def test_data_without_a_test_set_is_refused_before_any_run(tmp_path: Path) -> None:
     data = write_bars(tmp_path / "bars.npz", with_test=False)
     base = replace(BASE, data=replace(BASE.data, name=str(data), n_labeled=9))
-    with pytest.raises(InputError, match="has no test set, by which methods are compared; add one: a folder test"):
+    with pytest.raises(InputError, match="has no test set to compare methods on; add a folder test"):
         Workbench(replace(comparison(), base=base), tmp_path / "compared", CPU).require_same_data()
 
 

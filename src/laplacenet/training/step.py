@@ -180,7 +180,8 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
         with shared_step(self.group.reduces), sharing(self._share):
-            loss = self._loss(views, rows, block.n_labeled, tables, draws, self.used_guesses)
+            with two_inputs_a_pass():  # out here: what is inside of `_loss` may be compiled
+                loss = self._loss(views, rows, block.n_labeled, tables, draws, self.used_guesses)
             if self._share is not None:
                 loss = loss * (self._share.own / self._share.total)
             elif self.group.reduces:
@@ -214,7 +215,7 @@ class Stepper:
         draws: Mapping[str, Tensor],
         used_guesses: Tensor,
     ) -> Tensor:
-        with mixed_precision(self.device), two_inputs_a_pass():
+        with mixed_precision(self.device):
             return self.method.loss(self.learner, Batch(views, rows, n_labeled, tables, draws, used_guesses))
 
     def _capture(self, block: Block, slots: Tensor) -> "CapturedStep":
@@ -239,7 +240,7 @@ class Stepper:
 
 @contextlib.contextmanager
 def two_inputs_a_pass() -> Iterator[None]:
-    """What torch says of one input alone, where its map has one pixel, in the user's words."""
+    """Turn torch's error about a single value per channel into one that names the settings to change."""
     try:
         yield
     except ValueError as error:

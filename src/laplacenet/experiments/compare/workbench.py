@@ -114,8 +114,8 @@ class Workbench(Schedule):
         seeds, tuning = self.comparison.seeds, self.comparison.tuning
         dataset = self.task_of_seed(seeds[0]).dataset
         if dataset.test is None:
-            what = "a folder test beside train, or test_images in an .npz file"
-            raise InputError(f"{dataset.name}: has no test set, by which methods are compared; add one: {what}")
+            remedy = "add a folder test beside the folder train, or test_images to an .npz file"
+            raise InputError(f"{dataset.name}: has no test set to compare methods on; {remedy}")
         if tuning is not None:
             with_held_out(self.task_of_seed(seeds[0]), tuning.held_out)
         hashes = DataHashes.of(dataset, self.task_of_seed(seeds[0]).given_labels)

@@ -92,7 +92,7 @@ class TwoStudents(nn.Module):
 def initialized_anew(network: Network, *, seed: int) -> Network:
     """A copy with fresh weights: He's initialization for convolutions, torch's own for linear layers.
 
-    A pretrained body keeps its weights, whose statistics it also has; then only the head is fresh.
+    A pretrained body keeps its weights, since its batch statistics belong to them; only the head is then fresh.
     """
     fresh = copy.deepcopy(network)
     with torch.random.fork_rng(devices=[]):
@@ -122,7 +122,8 @@ class DualStudent(ConsistencyTraining):
 
     Kept between steps: both students.
 
-    Our reading: the first student is the one that is tested. Of pretrained networks the bodies begin alike.
+    Our reading: the first student is the one that is tested. If the network is pretrained,
+    both students begin with the same body.
     """
 
     config: DualStudentConfig
