@@ -1,5 +1,7 @@
 """Labelings by several processes: run as a script, this is one of them; a test makes the same ones alone."""
 
+import atexit
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +13,6 @@ from references_labeling import clusters, drawn_evenly, some_given, striped
 import laplacenet
 from laplacenet.labeling import outcome
 from laplacenet.models import patches
-from laplacenet.runtime import end_group
 
 CLASSES = ("flat", "slanting", "steep")
 KINDS = ("embeddings", "features", "scratch")
@@ -42,9 +43,14 @@ def labeled(kind: str, folder: Path, out: Path) -> laplacenet.LabelingRun:
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     patches.N_PATCHES, outcome.N_ITERATIONS = 2_000, 250  # type: ignore[attr-defined]
+    atexit.register(write_threads, folder / f"threads-{os.environ['RANK']}")  # called last, once all else has ended
     for kind in KINDS:
         labeled(kind, folder, folder / f"{kind}-together")
-    end_group()
+
+
+def write_threads(path: Path) -> None:
+    """The names of the threads that this process still has, where the system tells."""
+    path.write_text("\n".join(sorted(name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm"))))
 
 
 if __name__ == "__main__":

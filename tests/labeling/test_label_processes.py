@@ -54,6 +54,15 @@ def test_two_processes_find_the_labels_of_one(
     assert (together.path / "report.html").is_file()
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are found in /proc")
+@pytest.mark.parametrize("rank", range(2))
+def test_a_script_that_ends_leaves_no_thread_of_torch(rank: int, folder: Path) -> None:
+    """One that gloo still had could abort the process while Python ended, some once in twelve times."""
+    left = (folder / f"threads-{rank}").read_text().split()
+    assert left
+    assert not [name for name in left if name.startswith(("gloo", "pt_"))]
+
+
 class Second(Group):
     """A process whose first one has sent what it knows."""
 

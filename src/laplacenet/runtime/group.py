@@ -3,15 +3,18 @@
 A process is alone unless `start_group` finds `torchrun`'s variables. Alone, nothing here communicates or computes.
 """
 
+import atexit
 import contextlib
 import pickle
 import platform
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # imported later, its default arguments would keep the process group alive
 from torch import Tensor
 from torch.distributed import PrefixStore  # type: ignore[attr-defined] # told to no type checker
 from torch.distributed.rendezvous import rendezvous
@@ -137,17 +140,26 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
             dist.init_process_group(kinds, store=own, rank=rank, world_size=size)
             if _watch is not None:
                 _watch.is_connected.set()
+        atexit.register(_end_at_exit)
         _current = Group(dist.get_rank(), dist.get_world_size(), reduces=True)
     return _current
 
 
 def end_group() -> None:
+    """Take it down, and torch's threads with it; the others hear no more of this process."""
     global _current  # noqa: PLW0603 - a process belongs to one group
     if _current.reduces:
         _current = ALONE
         if _watch is not None:
             _watch.stop()
         dist.destroy_process_group()
+
+
+def _end_at_exit() -> None:
+    """A thread of gloo that lets go of its last tensor while Python ends would abort the process. After an error NCCL
+    might wait for the others, which wait for this process."""
+    if not hasattr(sys, "last_value"):
+        end_group()
 
 
 def may_report(error: Exception | None = None) -> bool:
