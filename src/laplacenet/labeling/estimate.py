@@ -23,11 +23,14 @@ from laplacenet.runtime import InputError, RunFolder
 LEVEL = 0.95
 
 
-def wilson(share: float, n: float | int, *, level: float = LEVEL) -> Interval:
+def wilson(share: float, n: float | int, *, n_others: int | None = None, level: float = LEVEL) -> Interval:
     """Wilson's score interval, which keeps its level with few trials and at shares near 0 and 1.
 
-    `n` may be fractional: trials with unequal weights count as fewer.
+    `n` may be fractional: trials with unequal weights count as fewer. The interval is that of the share among
+    `n_others` if given. They are a sample too: both shares differ with variance 1/n + 1/n_others.
     """
+    if n_others is not None:
+        n = 1 / (1 / n + 1 / max(1, n_others))
     z = float(norm.ppf((1 + level) / 2))
     center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     reach = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -39,12 +42,11 @@ def share_among(
 ) -> Interval:
     """The accuracy among `n_others` rows, from weighted rows drawn from the same population.
 
-    Kish's effective number of trials is (Σw)²/Σw². The others are a sample too: 1/n + 1/n_others is the joint variance.
+    Kish's effective number of trials is (Σw)²/Σw².
     """
     total = weights.double().sum()
     n_effective = float(total**2 / weights.double().square().sum())
-    n = 1 / (1 / n_effective + 1 / max(1, n_others))
-    return wilson(float((weights.double() * is_right).sum() / total), n, level=level)
+    return wilson(float((weights.double() * is_right).sum() / total), n_effective, n_others=n_others, level=level)
 
 
 FEWEST = 10

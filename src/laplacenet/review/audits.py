@@ -31,11 +31,7 @@ class AccuracyEstimate:
 
 
 def estimate_accuracy(n_right: int, n_audits: int, *, n_known: int, n_pictures: int) -> AccuracyEstimate:
-    """`n_right` of `n_audits` kept-back answers are what the model says; `n_known` pictures have a person's label.
-
-    The others are a finite sample too: their accuracy and that of the audits differ with variance 1/n_audits +
-    1/n_others.
-    """
+    """`n_right` of `n_audits` kept-back answers are what the model says; `n_known` pictures have a person's label."""
     n_others = n_pictures - n_known
     if n_pictures == 0 or n_others == 0:
         share = 1.0 if n_pictures else 0.0
@@ -43,7 +39,7 @@ def estimate_accuracy(n_right: int, n_audits: int, *, n_known: int, n_pictures: 
     known = n_known / n_pictures
     if n_audits == 0:
         return AccuracyEstimate(0, None, known, 1.0)
-    found = wilson(n_right / n_audits, 1 / (1 / n_audits + 1 / n_others))
+    found = wilson(n_right / n_audits, n_audits, n_others=n_others)
     value, low, high = (known + (1 - known) * share for share in (found.value, found.low, found.high))
     return AccuracyEstimate(n_audits, value if n_audits >= FEWEST else None, low, high)
 

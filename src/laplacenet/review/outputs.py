@@ -214,7 +214,7 @@ def of_found_labels(now: Snapshot) -> Interval | None:
     n_audits, n_right, n_known, n_pictures = now.audits
     if n_audits < FEWEST:
         return None
-    return wilson(n_right / n_audits, 1 / (1 / n_audits + 1 / max(1, n_pictures - n_known)))
+    return wilson(n_right / n_audits, n_audits, n_others=n_pictures - n_known)
 
 
 def class_estimates(now: Snapshot, names: tuple[str, ...]) -> tuple[ClassEstimate, ...]:
