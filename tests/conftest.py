@@ -35,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
+def same_random_numbers_in_any_order() -> None:
+    """Torch's own generator would be where the tests before have left it."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def no_pretrained_network_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """`--features auto` trains, as if no weights were installed: most tests are about training."""
     monkeypatch.setenv("LAPLACENET_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -10,24 +10,21 @@ import os
 import random
 import resource
 import shutil
-import signal
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
 import torch
+from references_mutation import time_limit
 from references_reliability import Faults, die, forked
 
 from laplacenet.cli import main
 from laplacenet.runtime.files import CHECKSUM, checksum
 
-LONGEST_CPU_S = 60.0  # of the processor's time, which other work on the machine does not change
-LONGEST_S = 900.0  # by the clock: what waits for ever uses no processor
+LONGEST_CPU_S = 60.0
 INTERRUPTED = (130, 143)
 REFUSED, DONE = "refused", "done"
 
@@ -53,7 +50,12 @@ def run_command(*words: str | Path) -> Ended:
     sys.argv = ["laplacenet", *map(str, words)]
     code, fault = 0, ""
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), time_limit(), memory_limit():
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            time_limit(LONGEST_CPU_S),
+            memory_limit(),
+        ):
             main()
     except SystemExit as ended:
         code = int(ended.code or 0)
@@ -91,29 +93,6 @@ def memory_limit(n_bytes: int = 2 << 30) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-@contextlib.contextmanager
-def time_limit(limit_s: float = LONGEST_S, cpu_s: float = LONGEST_CPU_S) -> Iterator[None]:
-    """Fails what computes or waits for longer."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        kind, limit = ("computing", cpu_s) if number == signal.SIGPROF else ("running", limit_s)
-        raise AssertionError(f"still {kind} after {limit} s")
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
-    started_at, cpu_before_s = time.monotonic(), time.process_time()
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    signal.setitimer(signal.ITIMER_PROF, cpu_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    assert time.monotonic() - started_at < limit_s, f"took longer than {limit_s} s"
-    assert time.process_time() - cpu_before_s < cpu_s, f"computed for longer than {cpu_s} s"
 
 
 @dataclass

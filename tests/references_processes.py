@@ -3,23 +3,27 @@
 Results go to a file, to be compared with those of the same functions in a single process.
 """
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from references_runs import StopAfter, bars
 from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig, ViewParameters
 from laplacenet.data import ImageSet, balanced_split, hide_labels
 from laplacenet.graph import GraphConfig, Neighbors, nearest_neighbors, pseudo_label
-from laplacenet.graph.search import half_ivf_neighbors, ivf_neighbors
+from laplacenet.graph.search import half_ivf_neighbors, int8, ivf_neighbors
 from laplacenet.graph.search.half import half_neighbors
 from laplacenet.models import Network, build_model
 from laplacenet.models.norm import BatchNorm1d, NormActivation
@@ -161,6 +165,13 @@ def pseudo_labels() -> Tensor:
     return method.plan_epoch(9, STEPS - 4, learner=learner, inputs=run.inputs).tables["targets"]
 
 
+def search_without_int8_but_in_the_first(X: Tensor) -> Neighbors:
+    """The others' machines lack the instructions."""
+    group, has_products = current_group(), int8.has_int8_products
+    with mock.patch.object(int8, "has_int8_products", return_value=group.is_first and has_products()):
+        return nearest_neighbors(X, k=10, group=group)
+
+
 def searched() -> dict[str, Tensor]:
     """Similarities of the neighbors that each kind of search finds, and the labels of all points."""
     group = current_group()
@@ -169,6 +180,7 @@ def searched() -> dict[str, Tensor]:
     X = torch.nn.functional.normalize(torch.from_numpy(centers[np.arange(4500) % 5] + rng.normal(size=(4500, 16))))
     single = X.float()
     found = {
+        "unlike machines": search_without_int8_but_in_the_first(single),
         "double": nearest_neighbors(X, k=10, group=group),
         "single": nearest_neighbors(single, k=10, group=group),
         "lists": ivf_neighbors(single, k=10, group=group),
@@ -225,10 +237,13 @@ def environment() -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One that the system gives to nobody who asks for any: it is only taken in some seconds."""
+    n_others = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for port in random.sample(range(10_000 + 1_000 * (n_others % 20), 11_000 + 1_000 * (n_others % 20)), 1_000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def start_torchrun(n: int, command: list[str], *, folder: Path, options: str = "") -> "subprocess.Popen[bytes]":
@@ -284,6 +299,7 @@ def main(folder: Path, n_steps: int) -> None:
         "gathered": group.gather(torch.full((group.rank + 1,), group.rank)),
         "error": error_of_first(),
         "agreed": [group.agree(False), group.agree(group.rank == 1)],
+        "patience_s": dist.group.WORLD._get_backend(torch.device("cpu")).options._timeout.total_seconds(),  # type: ignore[union-attr]
     }
     torch.save(results, folder / f"results-{group.size}-{group.rank}.pt")
     if group.rank == group.size - 1:  # it ends without a word: the others must not wait for it

@@ -116,7 +116,7 @@ def test_other_inputs_than_the_run_began_with_are_refused_and_nothing_is_written
 ) -> None:
     before = labels_of(shell.folder / "run")
     change(shell.folder)  # type: ignore[operator]
-    line = shell.fails("label", "--resume", "run", "--for", "5s")
+    line = shell.fails("label", "--resume", "run", "--for", "10m")
     assert expected in line
     assert "label them as they are now into another --out" in line
     assert labels_of(shell.folder / "run") == before

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from PIL import Image
 from references_cli import Shell
 
-from laplacenet.cli import main
+from laplacenet.cli import app as ending
+from laplacenet.cli import main, output
 from laplacenet.cli.app import COMMANDS, app, explain
 from laplacenet.cli.output import say
 from laplacenet.data import ChannelStatistics
 from laplacenet.models import ModelConfig, ModelDescription, save_model
-from laplacenet.runtime import InputError, RunError, TimeLimitError
+from laplacenet.runtime import Group, InputError, RunError, TimeLimitError
 
 HOSTILE = "\x1b]0;pwned\x07\nwarning: forged\u202e"
 EMOJI = "\N{CAT FACE}"
@@ -206,3 +207,21 @@ def test_the_tests_have_torch_and_the_commands_import_it_late() -> None:
     assert torch.__version__
     code = "import sys, laplacenet.cli; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
+
+
+def test_a_closed_pipe_ends_one_process_of_several_without_waiting_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may wait for this one, in the middle of their work."""
+    asked: list[bool] = []
+    monkeypatch.setattr(Group, "agree", lambda _, is_so: asked.append(is_so))
+    monkeypatch.setattr(ending, "end_at_once", sys.exit)
+    monkeypatch.setattr(output, "_closed", [])
+    with pytest.raises(SystemExit):
+        ending.leave_group(0)
+    assert asked == [False]
+    monkeypatch.setattr(output.sys, "stdout", io.StringIO())
+    output.ignore_closed_pipe()
+    with pytest.raises(SystemExit):
+        ending.leave_group(0)
+    assert asked == [False]

@@ -271,6 +271,13 @@ def test_the_seeds_themselves_are_read(tmp_path: Path) -> None:
     assert len(read_cifar(CIFAR100, written(tmp_path / "a.tar.gz", gzip.compress(tar_seed(tmp_path)))).train) == 1
 
 
+def spin() -> None:
+    while True:
+        pass
+
+
 def test_a_hang_is_noticed() -> None:
-    with pytest.raises(AssertionError, match="still reading"), time_limit(0.05):
+    with pytest.raises(AssertionError, match="still running"), time_limit(60, limit_s=0.05):
         time.sleep(2)
+    with pytest.raises(AssertionError, match="still computing"), time_limit(0.05):
+        spin()

@@ -154,9 +154,9 @@ def test_a_picture_of_one_pixel_is_scaled_up(tmp_path: Path, size: tuple[int, in
 
 def test_a_jpeg_of_20000_by_20000_is_decoded_at_an_eighth(tmp_path: Path) -> None:
     (tmp_path / "large.jpg").write_bytes(flat_jpeg(20_000))
-    started_at = time.monotonic()
+    started_at = time.process_time()
     assert (decode(tmp_path / "large.jpg", size=32) == 128).all()
-    assert time.monotonic() - started_at < 5
+    assert time.process_time() - started_at < 5
     assert reasons(tmp_path) == {}
 
 

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from laplacenet.graph import GraphConfig, nearest_neighbors, pseudo_label, pseudo_labels
+from laplacenet.graph.search import ivf
 from laplacenet.graph.search.ivf import ivf_neighbors, make_lists
+from laplacenet.runtime import Group
 
 
 def clustered(n, d=32, n_clusters=20, spread=0.25, seed=0):
@@ -50,6 +52,30 @@ def test_neighbors_are_distinct_and_never_the_point_itself(n_distinct):
     assert (found.indices.sort(1).values.diff(dim=1) > 0).all()
     assert not (found.indices == torch.arange(6000)[:, None]).any()
     assert found.similarities.isfinite().all()
+
+
+def test_processes_with_other_numbers_of_threads_search_for_all_points_between_them(monkeypatch):
+    class Of(Group):
+        def by_first(self, work):
+            return 2  # the first process has two threads
+
+    class EnoughError(Exception):
+        pass
+
+    n_own = []
+
+    def note(similarities, found, group):
+        n_own.append(len(found))
+        raise EnoughError
+
+    monkeypatch.setattr(ivf, "of_all", note)
+    monkeypatch.setattr(Group, "broadcast", lambda *_: None)
+    X, _ = clustered(6000)
+    for rank in range(3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 1 + rank)  # noqa: B023 - called at once
+        with pytest.raises(EnoughError):
+            ivf_neighbors(X, k=20, group=Of(rank, 3, reduces=True))
+    assert n_own == [1500, 2250, 2250]
 
 
 def test_a_small_cluster_far_from_all_others_finds_its_k_neighbors_too():

@@ -35,7 +35,7 @@ from laplacenet.runtime.run_folder import SUM, sum_of
 from laplacenet.training import load_checkpoint
 from laplacenet.training.checkpoint import checkpoint_step
 
-FUZZ = settings(deadline=5000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")

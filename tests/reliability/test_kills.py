@@ -92,13 +92,13 @@ def test_a_kill_at_every_touch_of_a_file_changes_nothing(
 
 def test_the_command_killed_before_its_first_checkpoint_is_resumed_by_its_folder(data: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "laplacenet", "train", str(data), "--labels", "9", "--out", "run"]
-    small = ["--set", "train.steps=400", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4"]
+    small = ["--set", "train.steps=100000", "--set", "train.batch_size=24", "--set", "train.labeled_batch_size=4"]
     process = subprocess.Popen([*command, *small], stderr=subprocess.DEVNULL, cwd=tmp_path)
     folder = RunFolder(tmp_path / "run")
-    while not folder.epochs():
+    while not folder.epochs() and process.poll() is None:
         time.sleep(0.02)
     process.kill()
-    process.wait()
+    assert process.wait() == -signal.SIGKILL
     assert checkpoint_step(folder.checkpoint) == 0
     resumed = [sys.executable, "-m", "laplacenet", "train", "--resume", "run", "--for", "0.1s"]
     done = subprocess.run(resumed, capture_output=True, text=True, cwd=tmp_path, check=False)

@@ -214,6 +214,7 @@ def test_pictures_are_selected_on_the_map_and_by_name(open_page, review, truth):
     page.click("nav [data-view=map]")
     box = page.locator("canvas").bounding_box()
     page.wait_for_function("() => reviewApp.view.content && reviewApp.view.content.numbers.length > 0")
+    page.wait_for_function("() => reviewApp.summary.layouts === 1 && reviewApp.view.loaded.endsWith(', 1')")  # by t-SNE
     corners = [(0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.02)]
     places = [(box["x"] + x * box["width"], box["y"] + y * min(box["height"], 840 - box["y"])) for x, y in corners]
     page.mouse.move(*places[0])
@@ -375,6 +376,7 @@ def test_a_name_within_another_makes_a_new_class_and_a_word_s_beginning_does_not
     page.wait_for_selector("#class-list li")
     for typed, expected in (("ox", "ox"), ("fo", "red fox"), ("re", "red fox")):
         assert class_by_typing(page, session, typed) == expected
+    page.wait_for_selector("#class-list li:nth-child(2)")
     page.keyboard.press("v")
     page.wait_for_selector("#large[open]")
     before = shown(page)

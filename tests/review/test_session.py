@@ -496,11 +496,14 @@ def test_the_thread_that_spreads_answers_leaves_torch_s_threads_to_others(photos
 
 def test_labels_go_on_after_a_fault_of_the_thread_that_computes_them(session, truth, monkeypatch, capfd):
     play(settled(session), truth, 6)
+    is_said, say = threading.Event(), live.traceback.print_exc
     with monkeypatch.context() as patched:
         patched.setattr(live.Live, "_spread", lambda self, spreader, given: 1 / 0)
+        patched.setattr(live.traceback, "print_exc", lambda: (say(), is_said.set()))
         (number,) = session.next_question("a", mode="single")["numbers"]
         give(session, number, truth[session.photos[number].name])
-        wait_until(lambda: "ZeroDivisionError" in capfd.readouterr().err)
+        wait_until(is_said.is_set)
+    assert "ZeroDivisionError" in capfd.readouterr().err
     play(session, truth, 2)
     assert settled(session).live.current.n == session.state.n
 

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined]
@@ -21,10 +22,16 @@ class Watch(PeerWatch):
     """Notes whom it would have ended for."""
 
     ended: tuple[list[int], str] | None = None
+    made: ClassVar[list["Watch"]] = []
+
+    def start(self) -> None:
+        Watch.made.append(self)
+        super().start()
 
     def _end(self, silent: list[int]) -> None:
+        """It goes on to be heard: the others have yet to end."""
         self.ended = (silent, "".join(say() for say in watching._advice))
-        self.stop()
+        self.is_needed.clear()
 
 
 def until(is_so: Callable[[], bool], limit_s: float = 60.0) -> bool:
@@ -35,8 +42,11 @@ def until(is_so: Callable[[], bool], limit_s: float = 60.0) -> bool:
 
 
 @pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(watching, "BEAT_EVERY_S", 0.02)
+    yield
+    while Watch.made:
+        Watch.made.pop().stop()
 
 
 def test_a_peer_that_falls_silent_is_noticed_by_all_others(often: None) -> None:
@@ -64,12 +74,27 @@ def test_a_peer_that_has_left_is_not_missed(often: None) -> None:
     watches[0].leave()
     assert until(lambda: all(0 in watch.have_left for watch in watches[1:]))
     watches[1].stop()
+    assert until(lambda: watches[2].counts[1] == watches[1].store.add("beat/1", 0))  # it was heard for the last time
     watches[2].heard_at[0] -= 100  # as if that were long ago
     time.sleep(0.5)
     assert watches[2].ended is None
     watches[2].heard_at[1] -= 100
     assert until(lambda: watches[2].ended is not None)
     assert watches[2].ended == ([1], "")
+
+
+def test_nobody_is_missed_while_nothing_is_shared(often: None) -> None:
+    """A script goes on in one process after the work of all; the others have ended."""
+    watch = Watch(Launch(0, 2, 0), HashStore(), silence_s=60.0)
+    watch.is_connected.set()
+    watch.is_needed.clear()
+    watch.start()
+    assert until(lambda: watch.counts[1] == 0)
+    watch.heard_at[1] -= 100  # as if that were long ago
+    time.sleep(0.5)
+    assert watch.ended is None
+    watch.is_needed.set()
+    assert until(lambda: watch.ended is not None)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")

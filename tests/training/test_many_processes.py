@@ -122,6 +122,11 @@ def test_what_processes_exchange(by_two: list[dict[str, Any]]) -> None:
         assert results["agreed"] == [False, True]
 
 
+def test_work_that_one_process_does_alone_may_take_days(by_two: list[dict[str, Any]]) -> None:
+    """torch gives up after half an hour by default; processes that are lost are found in another way."""
+    assert all(results["patience_s"] > 7 * 24 * 3600 for results in by_two)
+
+
 def test_a_process_that_ends_is_not_waited_for(by_two: list[dict[str, Any]], folder: Path) -> None:
     assert "another process" in (folder / "lost-2-0").read_text()
 

@@ -34,7 +34,13 @@ from laplacenet.cli.label import label
 from laplacenet.cli.memory import keep_freed_memory
 from laplacenet.cli.methods import methods
 from laplacenet.cli.next import next as next_to_label
-from laplacenet.cli.output import accept_any_character, ignore_closed_pipe, let_one_process_report, say
+from laplacenet.cli.output import (
+    accept_any_character,
+    ignore_closed_pipe,
+    is_pipe_closed,
+    let_one_process_report,
+    say,
+)
 from laplacenet.cli.predict import predict
 from laplacenet.cli.report import report
 from laplacenet.cli.reproduce import reproduce
@@ -153,7 +159,7 @@ def leave_group(code: int) -> NoReturn:
     """End at once: torch may abort while it takes its threads down, or wait for a process that has failed."""
     from laplacenet.runtime import LostProcessError, current_group
 
-    if not code:
+    if not code and not is_pipe_closed():  # which ends this process in the middle of its work
         with contextlib.suppress(LostProcessError):
             current_group().agree(False)  # none ends while another still needs it
     end_at_once(code)

@@ -19,6 +19,7 @@ from laplacenet.cli.options import (
     typed_options,
 )
 from laplacenet.cli.output import say
+from laplacenet.runtime.run_folder import ANSWERS, is_ours_after_restart
 
 if TYPE_CHECKING:
     from laplacenet.api import LabelingRun
@@ -126,7 +127,7 @@ def label(
       laplacenet label embeddings.npz --labels labels.npy --out runs/mine
     """
     asked = locals()
-    if resume is None and is_restarted(out):
+    if resume is None and out is not None and is_ours_after_restart(out):
         asked = {name: asked[name] for name in ("time_limit", "checkpoint_every", "device")} | {"resume": out}
     elif resume is not None:
         more = ["labels"] if is_review(resume) else []  # answers in files join the others
@@ -134,17 +135,7 @@ def label(
     label_and_say(asked)
 
 
-def is_restarted(out: Path | None) -> bool:
-    """Whether torchrun starts the command again and finds the run that it began."""
-    from laplacenet.runtime.launch import read_launch
-    from laplacenet.runtime.run_folder import EXPERIMENT
-
-    return bool(read_launch().n_restarts) and out is not None and (out / EXPERIMENT).is_file()
-
-
 def is_review(run: Path) -> bool:
-    from laplacenet.runtime.run_folder import ANSWERS
-
     return (run / ANSWERS).is_file()
 
 

@@ -44,10 +44,18 @@ def accept_any_character() -> None:
             reconfigure(errors="backslashreplace")
 
 
+_closed: list[str] = []
+
+
 def ignore_closed_pipe() -> None:
     """The reader has closed the pipe: discard the rest of the output, and do not fail at exit."""
+    _closed.append("stdout")
     with contextlib.suppress(OSError, ValueError):  # not a file, or closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_pipe_closed() -> bool:
+    return bool(_closed)
 
 
 def _shown(text: str) -> str:

@@ -39,7 +39,7 @@ from laplacenet.runtime import (
 )
 from laplacenet.runtime.launch import program
 from laplacenet.runtime.peers import advising
-from laplacenet.runtime.run_folder import EXPERIMENT, is_run_folder
+from laplacenet.runtime.run_folder import EXPERIMENT, is_ours_after_restart
 from laplacenet.runtime.timeline import mark, summary
 from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
@@ -77,8 +77,12 @@ def read_task(
 
 def keep_skipped(task: Task, folder: RunFolder) -> None:
     """List the pictures that were skipped, and why, in the run folder."""
-    if task.dataset.skipped:
-        current_group().by_first(lambda: write_skipped(folder.path / SKIPPED, task.dataset.skipped))
+
+    def keep() -> None:
+        if task.dataset.skipped:
+            write_skipped(folder.path / SKIPPED, task.dataset.skipped)
+
+    current_group().by_first(keep)
 
 
 def run_session(
@@ -187,7 +191,7 @@ def folder_of_run(
     """A fresh folder, made by the first process; where `torchrun` starts the command again, the one it began."""
 
     def chosen() -> Path:
-        if read_launch().n_restarts and out is not None and is_run_folder(out):
+        if out is not None and is_ours_after_restart(out):
             return RunFolder.open(out).path
         return fresh_folder(out, name=name, overwrite=overwrite, inputs=inputs).path
 

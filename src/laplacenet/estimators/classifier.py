@@ -18,6 +18,7 @@ from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, pseudo_label
 from laplacenet.models import Inference, Network, build_model, learn_patches
 from laplacenet.runtime import choose_device, stream_seed
+from laplacenet.runtime.group import alone
 from laplacenet.training import Execution, LaplaceNet, LaplaceNetConfig, Problem, Run, TrainConfig, train
 
 
@@ -134,8 +135,9 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
             method = LaplaceNet(problem, self._train_config(), config, graph)
             network = self._network(inputs, len(classes), seed)
             execution = Execution(choose_device(str(self.device)))
-        for epoch in train(Run.of(method, network, inputs, execution)):
-            inference = epoch.inference
+        with alone():  # each process may fit its own
+            for epoch in train(Run.of(method, network, inputs, execution)):
+                inference = epoch.inference
         found = pseudo_label(inference.embed(inputs), labels, graph, n_classes=len(classes))
         # on the CPU it can be pickled here and read where there is no GPU
         self.network_ = inference.network.eval().cpu()

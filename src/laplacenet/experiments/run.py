@@ -69,12 +69,12 @@ def start_run(
     The monitor counts the steps and may stop the run between two of them; it can then be resumed. `asked` says by which
     measures the last network is judged.
     """
-    group = current_group()
+    group, now = current_group(), session_origin(execution)
 
     def write_origin() -> None:
         if folder.has(EXPERIMENT):
             raise InputError(f"{folder.path}: holds a run already; resume it with --resume {folder.path}")
-        folder.write_sealed(PROVENANCE, session_origin(execution) | origin(task))
+        folder.write_sealed(PROVENANCE, now | origin(task))
 
     with entered_by_first(folder.locked()):
         started = TaskRun.make(task, folder, execution, asked=asked)
@@ -98,10 +98,10 @@ def resume_run(
 
     Damage that can be repaired is logged as a warning; other damage is refused.
     """
-    group = current_group()
+    group, now = current_group(), session_origin(execution)
 
     def write_origin() -> None:
-        history, now = _history(folder, task), session_origin(execution)
+        history = _history(folder, task)
         warn_of_other_test_set(task, history)
         _say_what_changed(history, now)
         folder.write_sealed(PROVENANCE, history | {"resumed": [*history.get("resumed", []), now]})

@@ -149,7 +149,7 @@ def _step_s(stepper: Stepper, draw: Callable[[], Block], *, is_ahead: bool) -> f
     `is_ahead` says that runs draw an epoch's first block while a GPU is still busy with the epoch before.
     """
     started_at, n_done, n_blocks, unused_s = time.perf_counter(), 0, 0, 0.0
-    while time.perf_counter() - started_at < MEASURED_S and n_blocks < MOST_BLOCKS:
+    while n_blocks == 0 or (time.perf_counter() - started_at < MEASURED_S and n_blocks < MOST_BLOCKS):
         drawn_at, n_before = time.perf_counter(), n_done
         block = draw()
         draw_s = time.perf_counter() - drawn_at

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
+from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from laplacenet.graph import GraphConfig, align_to_prior
@@ -80,10 +81,11 @@ def leading_directions(points: Float[Tensor, "m d"]) -> Float[Tensor, "m r"]:
     mean = points.mean(0)
     some = points[:: -(-len(points) // MOST_FOR_DIRECTIONS)] - mean
     n_directions = min(N_DIRECTIONS, *some.shape)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # the solver starts at random; the same points must give the same directions
-        _, _, V = torch.svd_lowrank(some, q=min(n_directions + 20, *some.shape), niter=3)
-    return (points - mean) @ V[:, :n_directions]
+    # torch's own starts from its global random numbers, which this thread shares with all others
+    _, _, directions = randomized_svd(
+        some.numpy(), n_directions, n_oversamples=20, n_iter=3, power_iteration_normalizer="LU", random_state=0
+    )
+    return (points - mean) @ torch.from_numpy(directions).T
 
 
 def never() -> bool:

@@ -114,6 +114,7 @@ class Review:
         remember_entrance(self.folder.path, self.token, self.port)
         self.closing = contextlib.ExitStack()
         self._server: Any = None
+        self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def _repr_html_(self) -> str:
@@ -154,6 +155,7 @@ class Review:
             limit_concurrency=200,
         )
         self._server = uvicorn.Server(config)
+        self._server.should_exit = self._is_stopping.is_set()
         self.session.start()
         try:
             with stopping_on_signals(self._server, site.close), silent_uvicorn(), short_switch_interval():
@@ -171,6 +173,7 @@ class Review:
         return self
 
     def stop(self) -> None:
+        self._is_stopping.set()
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:

@@ -5,6 +5,7 @@ and origins are checked, so that no other site can send requests through the bro
 """
 
 import asyncio
+import contextlib
 import hmac
 import importlib.resources
 import json
@@ -154,8 +155,9 @@ class Site:
 
     def _wake(self) -> None:
         loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._flip)
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it was closed: nobody waits any more
+                loop.call_soon_threadsafe(self._flip)
 
     def _flip(self) -> None:
         """Wake everyone who waits for a change."""

@@ -49,6 +49,7 @@ class Session:
         self.known = known_of(self.state, self.row_of)
         self.lock = threading.RLock()
         self.on_change: Callable[[], None] = lambda: None
+        self.n_layouts = 0  # of the map, by t-SNE
         self.embedding = Embedding(photos, embedder, seed=seed)
         self.live = Live(len(photos), seed=seed, on_result=self._note_result)
         self._audit_order = stream(seed, "review/audits").permutation(len(photos)).tolist()

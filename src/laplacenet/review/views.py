@@ -52,6 +52,7 @@ def summary(session: Session) -> dict[str, Any]:
         }
     return content | {
         "computed": 0 if result is None else result.n,
+        "layouts": session.n_layouts,
         "pictures": len(session.photos),
         "labeled": 0 if result is None or not result.columns else len(result.embedded),
         "answered": int(known.is_answered.sum()),
@@ -272,6 +273,7 @@ class Map:
         with self._lock:
             if self._made_for is result.embedded:
                 self._positions = positions
+                self._session.n_layouts += 1
         self._session.on_change()
 
 

@@ -10,6 +10,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -23,7 +24,9 @@ from laplacenet.runtime.errors import InputError, LostProcessError, RunError, di
 from laplacenet.runtime.launch import read_launch
 from laplacenet.runtime.peers import PeerWatch, claim_report, connect, lost, watch_peers
 
+ON_GPUS = "cpu:gloo,cuda:nccl"
 CLAIMING_S = 5.0
+LONGEST_WAIT = timedelta(days=30)  # one process may work alone for long; those that are lost are found by the watch
 
 Result = TypeVar("Result")
 
@@ -80,14 +83,15 @@ class Group:
         return is_so if not self.reduces else bool(self.sum_(torch.tensor([int(is_so)]))[0])
 
     def by_first(self, work: Callable[[], Result]) -> Result:
-        """What the first process makes, or the error that it meets, for all."""
+        """What the first process makes by itself, or the error that it meets, for all."""
         if not self.reduces:
             return work()
         result: Any = None
         error: Exception | None = None
         if self.is_first:
             try:
-                result = work()
+                with alone():
+                    result = work()
             except LostProcessError:
                 raise
             except Exception as caught:
@@ -121,6 +125,17 @@ def current_group() -> Group:
     return _current
 
 
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """For what one process does by itself, or each for itself: training inside exchanges nothing."""
+    global _current  # noqa: PLW0603 - a process belongs to one group
+    current, _current = _current, ALONE
+    try:
+        yield
+    finally:
+        _current = current
+
+
 def start_group(device: torch.device, *, reduces_alone: bool = False, backend: str | None = None) -> Group:
     """Join the processes that `torchrun` started: gloo between hosts, NCCL between GPUs, unless a `backend` is given.
 
@@ -130,14 +145,18 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
     global _current  # noqa: PLW0603 - a process belongs to one group
     global _watch  # noqa: PLW0603 - one watch for the group
     launch = read_launch()
+    kinds = backend or (ON_GPUS if device.type == "cuda" else "gloo")
+    if _current.reduces and kinds == ON_GPUS and dist.get_backend_config() != ON_GPUS:
+        raise InputError("--device cuda: these processes have worked together on CPUs before; begin with --device cuda")
     if (launch.size > 1 or reduces_alone) and not _current.reduces:
+        if dist.is_initialized():
+            raise InputError("torch.distributed is in use already; leave its process group to laplacenet")
         with lost_processes():
             store, rank, size = next(rendezvous("env://"))
             _watch = watch_peers(launch) if launch.size > 1 else None
-            kinds = backend or ("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
             # torchrun may keep its store when it restarts the processes: they must not find the addresses of the last
             own = PrefixStore(f"attempt {launch.n_restarts}", store)
-            dist.init_process_group(kinds, store=own, rank=rank, world_size=size)
+            dist.init_process_group(kinds, store=own, rank=rank, world_size=size, timeout=LONGEST_WAIT)
             if _watch is not None:
                 _watch.is_connected.set()
         atexit.register(_end_at_exit)
@@ -153,6 +172,12 @@ def end_group() -> None:
         if _watch is not None:
             _watch.stop()
         dist.destroy_process_group()
+
+
+def rest_group() -> None:
+    """The work of all is done for now: a process that ends meanwhile is not missed until there is more of it."""
+    if _watch is not None:
+        _watch.is_needed.clear()
 
 
 def _end_at_exit() -> None:
@@ -221,6 +246,8 @@ def entered_by_first(context: contextlib.AbstractContextManager[Any]) -> Iterato
 @contextlib.contextmanager
 def lost_processes() -> Iterator[None]:
     """What torch says of a process that is gone, in our words."""
+    if _watch is not None:
+        _watch.is_needed.set()
     try:
         yield
     except (RuntimeError, ConnectionError) as error:

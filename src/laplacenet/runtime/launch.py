@@ -1,12 +1,18 @@
 """How this process was started: alone, or by `torchrun` as one of several."""
 
+import contextlib
+import hashlib
 import os
+import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 PROGRAM = "laplacenet"
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 STORE = "TORCHELASTIC_USE_AGENT_STORE"
+RUN_ID, NO_ID = "TORCHELASTIC_RUN_ID", "none"
+LAUNCH = "launch"
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,22 @@ def read_launch() -> Launch:
     if not is_complete or size == 1:
         return Launch(n_restarts=n_restarts)
     return Launch(rank, size, local_rank, n_restarts, has_store=os.environ.get(STORE) == "True")
+
+
+def launch_id() -> str | None:
+    """What all processes of one `torchrun` have in common, restarted ones too, and no others; None without it.
+
+    A launcher that was given no number, and so cannot move to another machine, is known by its process.
+    """
+    run_id = os.environ.get(RUN_ID)
+    if run_id is None:
+        return None
+    told = [run_id]
+    if run_id == NO_ID:
+        told += [platform.node(), str(os.getppid())]
+        with contextlib.suppress(OSError, IndexError):  # where the system tells when a process has begun
+            told.append(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19])
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
 
 def program() -> str:

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 
 import laplacenet
+from laplacenet.runtime.launch import LAUNCH, launch_id
 
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "pillow")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
+    launch = launch_id()
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": command(),
@@ -26,6 +28,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
         "hardware": hardware(device),
+        **({} if launch is None else {LAUNCH: launch}),
     }
 
 

@@ -30,6 +30,7 @@ from laplacenet.runtime.files import (
     write_sealed,
     write_whole,
 )
+from laplacenet.runtime.launch import LAUNCH, launch_id, read_launch
 
 EXPERIMENT = "experiment.json"
 PROVENANCE = "provenance.json"
@@ -325,6 +326,17 @@ def is_run_folder(path: Path) -> bool:
     """Whether an earlier run wrote into the folder. Someone's own `experiment.json` does not make it one; a damaged
     file of ours still shows its seal, or the one beside it does."""
     return (path / EXPERIMENT).is_file() and (is_sealed(path / EXPERIMENT) or is_sealed(path / PROVENANCE))
+
+
+def is_ours_after_restart(path: Path) -> bool:
+    """Whether `torchrun` has started the command again, and the folder holds the run that it began before."""
+    if not read_launch().n_restarts or not is_run_folder(path):
+        return False
+    try:
+        began = read_run_file(path / PROVENANCE).get(LAUNCH)
+    except InputError:
+        return False
+    return began is not None and began == launch_id()
 
 
 def is_sealed(path: Path) -> bool:

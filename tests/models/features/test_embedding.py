@@ -115,6 +115,23 @@ def test_a_damaged_file_of_the_cache_is_left_out(paths: list[Path], tmp_path: Pa
     assert len(found.vectors) == 11
 
 
+def test_two_processes_may_add_the_same_vectors_at_once(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path, tiny_network())
+    keys, vectors, n_times = [bytes(20)], torch.ones(1, 3), 20
+    together = threading.Barrier(2)
+
+    def add() -> None:
+        for _ in range(n_times):
+            together.wait(timeout=60)
+            cache.add(keys, vectors)
+
+    with ThreadPoolExecutor(2) as pool:
+        for added in [pool.submit(add) for _ in range(2)]:
+            added.result()
+    assert [path.suffix for path in cache.folder.iterdir()] == [".vectors"]
+    assert torch.equal(cache.find(keys)[0], vectors[0])
+
+
 def test_no_picture_gives_no_row() -> None:
     assert embed_pictures([], tiny_network()).vectors.shape == (0, 3)
 

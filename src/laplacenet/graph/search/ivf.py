@@ -55,7 +55,8 @@ def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int, group: Group = ALON
     lists = make_lists(features, group=group)
     tuning, judging = torch.from_numpy(stream(0, "graph/recall").permutation(n)[: 2 * N_SAMPLED]).chunk(2)
     n_probes = probes_for_recall(lists, tuning, k)
-    pieces = [_pieces(n)[number] for number in group.part(len(_pieces(n)))]
+    of_group = _pieces(n, group.by_first(torch.get_num_threads))
+    pieces = [of_group[number] for number in group.part(len(of_group))]
     first = pieces[0].start if pieces else 0
     n_own = pieces[-1].stop - first if pieces else 0
     similarities, found = features.new_empty(n_own, k), torch.empty(n_own, k, dtype=torch.int64)
@@ -121,8 +122,8 @@ def probes_for_recall(lists: Lists, sample: Int[Tensor, " s"], k: int) -> int:
     return min(max(enough, math.ceil(k / CHUNK_WIDTH)), len(lists.centroids))
 
 
-def _pieces(n: int) -> list[slice]:
-    n_pieces = PIECES_PER_THREAD * torch.get_num_threads()
+def _pieces(n: int, n_threads: int) -> list[slice]:
+    n_pieces = PIECES_PER_THREAD * n_threads
     bounds = [n * number // n_pieces for number in range(n_pieces + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 

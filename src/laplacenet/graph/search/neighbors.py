@@ -36,7 +36,7 @@ def nearest_neighbors(features: Num[Array, "n d"], *, k: int, group: Group = ALO
         raise InputError(f"neighbors of {len(X)} points with k = {k}; give at least one point and k of at least 1")
     k = min(k, len(X) - 1)
     with full_precision(X.device):
-        if can_quantize(X, k):
+        if not group.agree(not can_quantize(X, k)):  # not every machine may have the instructions
             similarities, indices = int8_neighbors(X, k, group)
         elif can_halve(X, k):
             similarities, indices = half_neighbors(X, k, group)

@@ -20,8 +20,9 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from laplacenet.models.features.network import FeatureNetwork
-from laplacenet.runtime import InputError, read_whole, write_whole
+from laplacenet.runtime import InputError, read_whole
 from laplacenet.runtime.cache_folder import FOLDER_VARIABLE, cache_folder
+from laplacenet.runtime.files import write_named
 
 __all__ = ["FOLDER_VARIABLE", "VectorCache", "cache_folder", "picture_key"]
 PREPROCESSING = 1  # raise it whenever the same file would give other pixels
@@ -77,7 +78,8 @@ class VectorCache:
         table = torch.from_numpy(np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES).copy())
         content = save_tensors({"keys": table, "vectors": vectors.contiguous()})
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / f"{hashlib.sha256(content).hexdigest()}{SUFFIX}", content)
+        # another process may add the same vectors at this moment
+        write_named(self.folder / f"{hashlib.sha256(content).hexdigest()}{SUFFIX}", content)
 
     def _read(self, path: Path) -> tuple[list[bytes], Float32[Tensor, "m d"]]:
         """The keys and vectors of a file; none where it is damaged."""

@@ -8,7 +8,8 @@ class Browser {
     this.app = app;
     this.via = via;
     this.seen = 0;
-    this.computed = -1;
+    this.loaded = null;
+    this.nAsked = 0;
     this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), hasNames, onOpen: (picture) => this.enlarge(picture.number) });
     this.chosen = h("span", { class: "count", "aria-live": "polite" });
     this.tiles.onSelection = () => {
@@ -21,6 +22,14 @@ class Browser {
   }
 
   hide() { this.isShown = false; this.app.showGuesses([]); }
+
+  // What the server says; nothing where the view was left, or something newer was asked for, meanwhile.
+  async ask(path) {
+    const number = this.nAsked += 1;
+    this.loaded = this.version(this.app.summary);
+    const content = await tried(get(path));
+    return this.isShown && number === this.nAsked ? content : null;
+  }
 
   fill(content) {
     this.seen = content.seen;
@@ -63,9 +72,10 @@ class Browser {
   focused() { return this.targets()[0] ?? null; }
   selectAll() { this.tiles.select(this.tiles.pictures.map((picture) => picture.number)); }
   clear() { this.tiles.select([]); }
+  version(summary) { return summary.computed; }
   update(summary) {
-    if (!this.isShown || this.computed === summary.computed) return;
-    this.computed = summary.computed;
+    if (!this.isShown || this.loaded === this.version(summary)) return;
+    this.loaded = this.version(summary);
     if (!this.tiles.selected.size) this.load();
   }
 }
@@ -117,8 +127,8 @@ export class ClassesView extends Browser {
     if (!this.isShown) return;
     this.options();
     for (const button of this.orders) button.setAttribute("aria-pressed", String(button.dataset.order === this.order));
-    const content = await tried(get(`/api/class/${this.label}?order=${this.order}&offset=${this.offset}`));
-    if (!content || !this.isShown) return;
+    const content = await this.ask(`/api/class/${this.label}?order=${this.order}&offset=${this.offset}`);
+    if (!content) return;
     if (this.offset && !content.pictures.length) { this.offset = 0; await this.load(); return; }
     this.more.hidden = this.offset + content.pictures.length >= content.total;
     for (const picture of content.pictures) {
@@ -151,8 +161,8 @@ export class SearchView extends Browser {
   async load() {
     if (!this.isShown) return;
     const found = `/api/search?text=${encodeURIComponent(this.text)}&offset=${this.offset}`;
-    const content = await tried(get(this.like === null ? found : `/api/similar/${this.like}`));
-    if (!content || !this.isShown) return;
+    const content = await this.ask(this.like === null ? found : `/api/similar/${this.like}`);
+    if (!content) return;
     if (this.offset && !content.pictures.length) { this.offset = 0; await this.load(); return; }
     this.more.hidden = this.like !== null || this.offset + content.pictures.length >= content.total;
     this.fill(content);
@@ -172,8 +182,8 @@ export class DisagreementsView extends Browser {
 
   async load() {
     if (!this.isShown) return;
-    const content = await tried(get("/api/disagreements"));
-    if (!content || !this.isShown) return;
+    const content = await this.ask("/api/disagreements");
+    if (!content) return;
     const word = (said) => (typeof said === "number" ? this.app.nameOf(said) : said);
     for (const picture of content.pictures) picture.text = picture.said.map(word).join(", then ");
     this.fill(content);
@@ -214,12 +224,14 @@ export class MapView extends Browser {
 
   async load() {
     if (!this.isShown) return;
-    const content = await tried(get("/api/map"));
-    if (!content || !this.isShown) return;
+    const content = await this.ask("/api/map");
+    if (!content) return;
     this.content = content;
     this.seen = content.seen;
     this.draw();
   }
+
+  version(summary) { return `${summary.computed}, ${summary.layouts}`; }
 
   recolor() { this.tiles.recolor(); if (this.content) this.draw(); }
 
