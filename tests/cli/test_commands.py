@@ -261,8 +261,10 @@ def test_a_signal_ends_a_run_with_a_checkpoint_and_the_command_that_resumes(
     long = ["--set", "train.steps=100000", "--set", "train.batch_size=12", "--set", "train.labeled_batch_size=4"]
     process = subprocess.Popen([*command, *long], stderr=subprocess.PIPE, text=True, cwd=shell.folder)
     folder = RunFolder(shell.folder / "run")
-    while not folder.epochs() and process.poll() is None:
+    waits_until = time.monotonic() + 600
+    while not folder.epochs() and process.poll() is None and time.monotonic() < waits_until:
         time.sleep(0.05)
+    assert folder.epochs()
     process.send_signal(sent)
     _, said = process.communicate(timeout=60)
     assert process.returncode == code

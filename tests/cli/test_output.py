@@ -216,7 +216,7 @@ def test_a_closed_pipe_ends_one_process_of_several_without_waiting_for_the_other
     asked: list[bool] = []
     monkeypatch.setattr(Group, "agree", lambda _, is_so: asked.append(is_so))
     monkeypatch.setattr(ending, "end_at_once", sys.exit)
-    monkeypatch.setattr(output, "_closed", [])
+    monkeypatch.setattr(output, "_is_pipe_closed", False)
     with pytest.raises(SystemExit):
         ending.leave_group(0)
     assert asked == [False]

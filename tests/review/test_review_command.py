@@ -13,6 +13,8 @@ import pytest
 from references_cli import Shell
 from references_review import color_embedder, make_photos, settled, wait_until
 
+from laplacenet.review.opening import Source
+from laplacenet.review.serve import Place, open_review
 from laplacenet.runtime.run_folder import ANSWERS
 
 
@@ -109,6 +111,18 @@ def test_killed_and_started_again_it_goes_on_and_ctrl_c_writes_the_labels(tmp_pa
         labels = dict(line.split(",")[:2] for line in lines[1:])
         assert labels["photo_000.png"] == "red"
         assert set(labels) <= set(truth)
+
+
+def test_a_review_that_is_stopped_at_once_stops(tmp_path):
+    """Before its thread has made the server; then the request was lost, and `stop` waited for 30 s in vain."""
+    make_photos(tmp_path / "photos", 8)
+    for _ in range(3):
+        with open_review(
+            Source(tmp_path / "photos", tmp_path / "run"), color_embedder, Place(opens_browser=False)
+        ) as review:
+            review.start()
+            review.stop()
+            assert not review._thread.is_alive()
 
 
 def test_from_python_in_a_notebook_it_runs_beside_the_cells(tmp_path, monkeypatch):

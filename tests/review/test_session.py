@@ -12,7 +12,7 @@ from laplacenet.review import live, views
 from laplacenet.review.known import current_columns
 from laplacenet.review.opening import join_labels
 from laplacenet.review.outputs import current_labeling, snapshot, write_outputs
-from laplacenet.review.propagation import Propagation, join
+from laplacenet.review.propagation import Propagation, join, leading_directions
 from laplacenet.review.state import NONE_ID
 from laplacenet.runtime import InputError
 
@@ -336,24 +336,17 @@ def test_answers_after_a_snapshot_change_nothing_that_is_written_from_it(session
     assert labeling.summary.class_names[labeling.given[wrong]] == "green"
 
 
-def noise_embedder(paths):
-    """Vectors whose principal directions are hard to find: no direction stands out."""
-    rng = np.random.default_rng(0)
-    yield from rng.normal(size=(len(paths), 64)).astype(np.float32)
-
-
-def test_the_map_is_the_same_whatever_was_drawn_before(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(views.Map, "_lay_out", lambda self, result: None)
-    session = open_session(photos, tmp_path / "run", embedder=noise_embedder)
-    session.start()
-    settled(session)
-    places = []
+def test_directions_are_the_same_whatever_was_drawn_before_and_draw_nothing_from_torch():
+    """No direction of these points stands out, so that they are hard to find."""
+    points = torch.randn(200, 64, generator=torch.Generator().manual_seed(0))
+    found = []
     for seed in range(3):
         torch.manual_seed(seed)
-        content = views.Map(session).content()
-        places.append((content["x"], content["y"]))
-    session.close()
-    assert places[0] == places[1] == places[2]
+        before = torch.get_rng_state()
+        found.append(leading_directions(points))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
 
 
 def test_the_map_begins_with_the_two_directions_of_largest_variance(session):
@@ -368,6 +361,30 @@ def test_the_map_has_the_same_entries_before_anything_is_embedded(session, photo
     other = open_session(photos, tmp_path / "other")
     assert views.Map(other).content().keys() == views.Map(session).content().keys()
     other.close()
+
+
+def test_a_map_that_was_opened_early_hears_of_the_pictures_and_of_their_layout(photos, tmp_path):
+    """The page asks again when one of these numbers has changed; nobody has answered anything."""
+    may_embed = threading.Event()
+
+    def late_embedder(paths):
+        may_embed.wait(60)
+        yield from color_embedder(paths)
+
+    session = open_session(photos, tmp_path / "run", embedder=late_embedder)
+    session.start()
+    try:
+        map_ = views.Map(session)
+        before = views.summary(session)
+        assert map_.content()["numbers"] == []
+        may_embed.set()
+        after = views.summary(settled(session))
+        assert (before["joined"], after["joined"]) == (0, len(session.photos))
+        assert map_.content()["layouts"] == 0
+        wait_until(lambda: views.summary(session)["layouts"] == 1)
+        assert map_.content()["layouts"] == 1
+    finally:
+        session.close()
 
 
 def test_deleted_and_changed_photos_are_marked(session, photos):

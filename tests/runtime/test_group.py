@@ -14,7 +14,7 @@ from torch.distributed import HashStore  # type: ignore[attr-defined]
 from laplacenet import LaplaceNetClassifier
 from laplacenet.runtime import Group, InputError, Launch, RunFolder, current_group, start_group
 from laplacenet.runtime import group as groups
-from laplacenet.runtime.group import alone, rest_group
+from laplacenet.runtime.group import alone, pause_watch
 from laplacenet.runtime.launch import LAUNCH, NO_ID, RESTARTS, RUN_ID, VARIABLES, launch_id
 from laplacenet.runtime.peers import PeerWatch
 from laplacenet.runtime.run_folder import PROVENANCE, is_ours_after_restart
@@ -46,6 +46,17 @@ def test_the_group_is_there_again_after_an_error(of_two: Group) -> None:
     assert current_group() is of_two
 
 
+def test_two_threads_may_be_alone_at_once(of_two: Group) -> None:
+    """The first may end before the second: each fits a classifier, say."""
+    one, other = alone(), alone()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert current_group() == Group()
+    other.__exit__(None, None, None)
+    assert current_group() is of_two
+
+
 def fitted() -> np.ndarray:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)) + np.repeat([[0.0], [4.0]], 20, axis=0), np.full(40, -1)
@@ -72,7 +83,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> PeerWatch:
 
 def test_others_are_missed_only_while_work_is_shared(watch: PeerWatch) -> None:
     assert watch.is_needed.is_set()
-    rest_group()
+    pause_watch()
     assert not watch.is_needed.is_set()
     with groups.lost_processes():
         assert watch.is_needed.is_set()

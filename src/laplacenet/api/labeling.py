@@ -211,7 +211,7 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
     """Label the pictures of a review by its answers and by label files."""
     from laplacenet.review.opening import Source
     from laplacenet.review.serve import write_again
-    from laplacenet.runtime.group import current_group, rest_group
+    from laplacenet.runtime.group import current_group, pause_watch
 
     def write() -> None:
         source = Source(run, labels=files)
@@ -221,17 +221,17 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
             progress.warn(note)
 
     current_group().by_first(write)
-    rest_group()
+    pause_watch()
     return LabelingRun(run)
 
 
 def finish(end: "SessionEnd") -> LabelingRun:
     """The run in its present state, with its report."""
-    from laplacenet.runtime.group import current_group, rest_group
+    from laplacenet.runtime.group import current_group, pause_watch
 
     run = LabelingRun(end.folder.path, stages=end.stages, is_out_of_time=end.is_out_of_time)
     current_group().by_first(lambda: run.report() if run.has_labels else None)
-    rest_group()
+    pause_watch()
     if end.signal is not None:
         raise Interrupted(run, end.signal)
     return run

@@ -159,7 +159,7 @@ def leave_group(code: int) -> NoReturn:
     """End at once: torch may abort while it takes its threads down, or wait for a process that has failed."""
     from laplacenet.runtime import LostProcessError, current_group
 
-    if not code and not is_pipe_closed():  # which ends this process in the middle of its work
+    if not code and not is_pipe_closed():  # a closed pipe ends this process in the middle of its work
         with contextlib.suppress(LostProcessError):
             current_group().agree(False)  # none ends while another still needs it
     end_at_once(code)

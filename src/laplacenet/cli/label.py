@@ -19,6 +19,7 @@ from laplacenet.cli.options import (
     typed_options,
 )
 from laplacenet.cli.output import say
+from laplacenet.runtime.launch import read_launch
 from laplacenet.runtime.run_folder import ANSWERS, is_ours_after_restart
 
 if TYPE_CHECKING:
@@ -127,12 +128,21 @@ def label(
       laplacenet label embeddings.npz --labels labels.npy --out runs/mine
     """
     asked = locals()
-    if resume is None and out is not None and is_ours_after_restart(out):
+    if resume is None and out is not None and is_restarted(out, device):
         asked = {name: asked[name] for name in ("time_limit", "checkpoint_every", "device")} | {"resume": out}
     elif resume is not None:
         more = ["labels"] if is_review(resume) else []  # answers in files join the others
         refuse_beside_resume(typed_options(label, asked), "time_limit", "checkpoint_every", "device", *more)
     label_and_say(asked)
+
+
+def is_restarted(out: Path, device: str) -> bool:
+    """Whether `torchrun` has started the command again and `out` holds its run; the first process decides for all."""
+    if not read_launch().n_restarts:
+        return False
+    from laplacenet.runtime import choose_device, start_group
+
+    return start_group(choose_device(device)).by_first(lambda: is_ours_after_restart(out))
 
 
 def is_review(run: Path) -> bool:

@@ -44,18 +44,19 @@ def accept_any_character() -> None:
             reconfigure(errors="backslashreplace")
 
 
-_closed: list[str] = []
+_is_pipe_closed = False
 
 
 def ignore_closed_pipe() -> None:
     """The reader has closed the pipe: discard the rest of the output, and do not fail at exit."""
-    _closed.append("stdout")
+    global _is_pipe_closed  # noqa: PLW0603 - of this process
+    _is_pipe_closed = True
     with contextlib.suppress(OSError, ValueError):  # not a file, or closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_pipe_closed() -> bool:
-    return bool(_closed)
+    return _is_pipe_closed
 
 
 def _shown(text: str) -> str:

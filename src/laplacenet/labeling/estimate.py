@@ -26,8 +26,8 @@ LEVEL = 0.95
 def wilson(share: float, n: float | int, *, n_others: int | None = None, level: float = LEVEL) -> Interval:
     """Wilson's score interval, which keeps its level with few trials and at shares near 0 and 1.
 
-    `n` may be fractional: trials with unequal weights count as fewer. The interval is that of the share among
-    `n_others` if given. They are a sample too: both shares differ with variance 1/n + 1/n_others.
+    `n` may be fractional: trials with unequal weights count as fewer. With `n_others` the interval is for the share
+    among that many further rows. They are a sample, too: variances add up to p(1 − p)(1/n + 1/n_others).
     """
     if n_others is not None:
         n = 1 / (1 / n + 1 / max(1, n_others))

@@ -155,7 +155,8 @@ class Review:
             limit_concurrency=200,
         )
         self._server = uvicorn.Server(config)
-        self._server.should_exit = self._is_stopping.is_set()
+        if self._is_stopping.is_set():
+            self._server.should_exit = True
         self.session.start()
         try:
             with stopping_on_signals(self._server, site.close), silent_uvicorn(), short_switch_interval():

@@ -52,6 +52,7 @@ def summary(session: Session) -> dict[str, Any]:
         }
     return content | {
         "computed": 0 if result is None else result.n,
+        "joined": 0 if result is None else len(result.embedded),
         "layouts": session.n_layouts,
         "pictures": len(session.photos),
         "labeled": 0 if result is None or not result.columns else len(result.embedded),
@@ -247,13 +248,13 @@ class Map:
         """Numbers, places between 0 and 1, and labels, row by row."""
         session, result = self._session, self._session.live.current
         if result is None:
-            return {"numbers": [], "x": [], "y": [], "classes": [], "given": [], "seen": 0}
+            return {"numbers": [], "x": [], "y": [], "classes": [], "given": [], "seen": 0, "layouts": 0}
         with self._lock:
             if self._made_for is not result.embedded:
                 self._made_for, self._positions = result.embedded, first_directions(result.embedded)
                 if session.embedding.is_done:
                     threading.Thread(target=self._lay_out, args=(result,), name="review-map", daemon=True).start()
-            positions = self._positions
+            positions, n_layouts = self._positions, session.n_layouts
         assert positions is not None
         seen = session.state.n
         shown = shown_labels(session.known, result, current_columns(result, session.state))
@@ -265,6 +266,7 @@ class Map:
             "classes": [None if label == UNKNOWN else label for label in shown.labels.tolist()],
             "given": shown.is_given.astype(int).tolist(),
             "seen": seen,
+            "layouts": n_layouts,
         }
 
     def _lay_out(self, result: Result) -> None:

@@ -32,8 +32,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_named(path: Path, content: bytes | Callable[[BinaryIO], None]) -> None:
-    """As `write_whole`, or as `write_whole_by`, where the user chose the name and may own any file beside it: the
-    temporary file has a name that nobody else gives."""
+    """As `write_whole`, or as `write_whole_by`, where the user chose the name and may own any file beside it, or where
+    another process may write the same file: the temporary file has a name that nobody else gives."""
 
     def write(file: BinaryIO) -> None:
         file.write(content) if isinstance(content, bytes) else content(file)

@@ -8,6 +8,7 @@ import contextlib
 import pickle
 import platform
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional  # imported later, its default arguments would keep the process group alive
+import torch.distributed.nn.functional  # if imported later, its default arguments would keep the process group
 from torch import Tensor
 from torch.distributed import PrefixStore  # type: ignore[attr-defined] # told to no type checker
 from torch.distributed.rendezvous import rendezvous
@@ -26,7 +27,7 @@ from laplacenet.runtime.peers import PeerWatch, claim_report, connect, lost, wat
 
 ON_GPUS = "cpu:gloo,cuda:nccl"
 CLAIMING_S = 5.0
-LONGEST_WAIT = timedelta(days=30)  # one process may work alone for long; those that are lost are found by the watch
+LONGEST_WAIT = timedelta(days=24)  # one process may work alone for long; torch counts milliseconds in 32 bits
 
 Result = TypeVar("Result")
 
@@ -119,21 +120,24 @@ class Group:
 ALONE = Group()
 _current = ALONE
 _watch: PeerWatch | None = None
+_n_alone, _lock = 0, threading.Lock()
 
 
 def current_group() -> Group:
-    return _current
+    return ALONE if _n_alone else _current
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """For what one process does by itself, or each for itself: training inside exchanges nothing."""
-    global _current  # noqa: PLW0603 - a process belongs to one group
-    current, _current = _current, ALONE
+    """Inside, in all threads, `current_group()` is this process alone: training exchanges nothing."""
+    global _n_alone  # noqa: PLW0603 - of this process
+    with _lock:
+        _n_alone += 1
     try:
         yield
     finally:
-        _current = current
+        with _lock:
+            _n_alone -= 1
 
 
 def start_group(device: torch.device, *, reduces_alone: bool = False, backend: str | None = None) -> Group:
@@ -165,7 +169,7 @@ def start_group(device: torch.device, *, reduces_alone: bool = False, backend: s
 
 
 def end_group() -> None:
-    """Take it down, and torch's threads with it; the others hear no more of this process."""
+    """Destroy the process group and stop its threads; the others hear no more of this process."""
     global _current  # noqa: PLW0603 - a process belongs to one group
     if _current.reduces:
         _current = ALONE
@@ -174,8 +178,8 @@ def end_group() -> None:
         dist.destroy_process_group()
 
 
-def rest_group() -> None:
-    """The work of all is done for now: a process that ends meanwhile is not missed until there is more of it."""
+def pause_watch() -> None:
+    """The shared work is done for now: processes that end are not missed until there is more of it."""
     if _watch is not None:
         _watch.is_needed.clear()
 
@@ -203,9 +207,10 @@ def may_report(error: Exception | None = None) -> bool:
 
 def require_same_in_all(known: dict[str, Any]) -> None:
     """Refuse processes that read other data: on another machine the same path may hold something else."""
-    of_first = _current.by_first(lambda: known)
+    group = current_group()
+    of_first = group.by_first(lambda: known)
     if known != of_first:
-        who = f"process {_current.rank} of {_current.size}, on {platform.node()}"
+        who = f"process {group.rank} of {group.size}, on {platform.node()}"
         found = differences(known, of_first, whose="the first process")
         raise InputError(f"{who}, has other data or settings than the first: {found}")
 

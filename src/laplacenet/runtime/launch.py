@@ -47,19 +47,19 @@ def read_launch() -> Launch:
 
 
 def launch_id() -> str | None:
-    """What all processes of one `torchrun` have in common, restarted ones too, and no others; None without it.
+    """What the processes of one `torchrun` on a machine have in common, restarted ones too; None without it.
 
-    A launcher that was given no number, and so cannot move to another machine, is known by its process.
+    Where `--rdzv-id` is given, it is the same on all machines. Otherwise `torchrun` is known by its own process.
     """
     run_id = os.environ.get(RUN_ID)
     if run_id is None:
         return None
-    told = [run_id]
+    parts = [run_id]
     if run_id == NO_ID:
-        told += [platform.node(), str(os.getppid())]
+        parts += [platform.node(), str(os.getppid())]
         with contextlib.suppress(OSError, IndexError):  # where the system tells when a process has begun
-            told.append(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19])
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+            parts.append(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19])
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def program() -> str:

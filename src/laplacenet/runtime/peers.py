@@ -77,7 +77,7 @@ class PeerWatch:
         self.heard_at = dict.fromkeys(self.others, time.monotonic())
         self.have_left: set[int] = set()
         self.is_over, self.is_connected, self.is_needed = threading.Event(), threading.Event(), threading.Event()
-        self.is_needed.set()  # nobody who is silent is missed otherwise
+        self.is_needed.set()  # while it is clear, silent peers are ignored
         self.all_there_at: float | None = None
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._beat, self._look)]
 
@@ -129,8 +129,8 @@ class PeerWatch:
             looked_at = now
             awaited = [rank for rank in self.others if rank not in self.have_left]
             silent = [rank for rank in awaited if now - self.heard_at[rank] > self.silence_s]
-            is_alone = bool(silent) or self._cannot_connect(now)
-            if is_alone and self.is_needed.is_set() and not self.is_over.is_set():
+            is_any_missing = bool(silent) or self._cannot_connect(now)
+            if is_any_missing and self.is_needed.is_set() and not self.is_over.is_set():
                 self._end(silent)
 
     def _cannot_connect(self, now: float) -> bool:

@@ -54,7 +54,7 @@ def ivf_neighbors(features: Float[Tensor, "n d"], *, k: int, group: Group = ALON
         return nearest_neighbors(features, k=k, group=group)
     lists = make_lists(features, group=group)
     tuning, judging = torch.from_numpy(stream(0, "graph/recall").permutation(n)[: 2 * N_SAMPLED]).chunk(2)
-    n_probes = probes_for_recall(lists, tuning, k)
+    n_probes = group.by_first(lambda: probes_for_recall(lists, tuning, k))
     of_group = _pieces(n, group.by_first(torch.get_num_threads))
     pieces = [of_group[number] for number in group.part(len(of_group))]
     first = pieces[0].start if pieces else 0
@@ -79,7 +79,9 @@ def make_lists(X: Float[Tensor, "n d"], *, lists_per_root: float = LISTS_PER_ROO
     n, n_centroids = len(X), round(lists_per_root * math.sqrt(len(X)))
     centroids = _centroids(X, n_centroids)
     group.broadcast([centroids])  # a GPU adds in any order
-    nearest, order = nearest_centroids(X, centroids).sort(stable=True)
+    assigned = nearest_centroids(X, centroids)
+    group.broadcast([assigned])  # another kind of processor may round another way
+    nearest, order = assigned.sort(stable=True)
     capacity = 2 * n // n_centroids
     rank_in_list = torch.arange(n, device=X.device) - torch.searchsorted(nearest, nearest)
     owners, sizes = torch.unique_consecutive(nearest * n + rank_in_list // capacity, return_counts=True)

@@ -8,7 +8,7 @@ class Browser {
     this.app = app;
     this.via = via;
     this.seen = 0;
-    this.loaded = null;
+    this.asked = null;
     this.nAsked = 0;
     this.tiles = new Tiles({ nameOf: (label) => app.nameOf(label), hasNames, onOpen: (picture) => this.enlarge(picture.number) });
     this.chosen = h("span", { class: "count", "aria-live": "polite" });
@@ -26,7 +26,7 @@ class Browser {
   // What the server says; nothing where the view was left, or something newer was asked for, meanwhile.
   async ask(path) {
     const number = this.nAsked += 1;
-    this.loaded = this.version(this.app.summary);
+    this.asked = this.version(this.app.summary);
     const content = await tried(get(path));
     return this.isShown && number === this.nAsked ? content : null;
   }
@@ -72,11 +72,9 @@ class Browser {
   focused() { return this.targets()[0] ?? null; }
   selectAll() { this.tiles.select(this.tiles.pictures.map((picture) => picture.number)); }
   clear() { this.tiles.select([]); }
-  version(summary) { return summary.computed; }
+  version(summary) { return `${summary.computed}, ${summary.joined}`; }
   update(summary) {
-    if (!this.isShown || this.loaded === this.version(summary)) return;
-    this.loaded = this.version(summary);
-    if (!this.tiles.selected.size) this.load();
+    if (this.isShown && !this.tiles.selected.size && this.asked !== this.version(summary)) this.load();
   }
 }
 
@@ -231,7 +229,7 @@ export class MapView extends Browser {
     this.draw();
   }
 
-  version(summary) { return `${summary.computed}, ${summary.layouts}`; }
+  version(summary) { return `${super.version(summary)}, ${summary.layouts}`; }
 
   recolor() { this.tiles.recolor(); if (this.content) this.draw(); }
 
