@@ -47,6 +47,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SETTINGS.get(name, {})) for name in METHODS},
+    "laplacenet with fewer labeled views": (
+        "laplacenet",
+        {"n_views": 3, "n_labeled_views": 1, "mixup_alpha": 0.0, "ema_decay": 0.9},
+    ),
     "sntg on temporal ensembling": ("sntg", {"base": "temporal-ensembling"}),
 }
 UNEVEN = ("flexmatch", "vat", "sntg")

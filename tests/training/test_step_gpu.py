@@ -84,6 +84,13 @@ def test_captured_and_uncaptured_steps_of_muon_have_the_same_losses(pictures: Im
     assert captured == pytest.approx(plain, rel=5 * TOLERANCE)  # its products are in bf16, too
 
 
+def test_captured_and_uncaptured_steps_with_fewer_labeled_views_have_the_same_losses(pictures: ImageSet) -> None:
+    config = replace(CONFIG, n_labeled_views=1, mixup_alpha=0.0)
+    plain = first_losses(run_on(pictures, replace(GPU, capture=False), config=config), pictures)
+    captured = first_losses(run_on(pictures, GPU, config=config), pictures)
+    assert captured == pytest.approx(plain, rel=TOLERANCE)
+
+
 def test_smaller_pictures_are_captured_apart_and_have_the_same_losses(pictures: ImageSet) -> None:
     small = replace(TRAIN, small_share=1.0)
     plain = first_losses(run_on(pictures, replace(GPU, capture=False), schedule=small), pictures)

@@ -1,9 +1,10 @@
-"""The loss weights of Iscen et al., written out; without them nothing changes."""
+"""The loss weights of Iscen et al. and images with fewer views, written out; without them nothing changes."""
 
 import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from references_methods import Fixed, batch_of, make_method
@@ -14,7 +15,8 @@ from torch.nn import functional
 
 from laplacenet.data import ImageSet
 from laplacenet.graph import PseudoLabels
-from laplacenet.training import load_checkpoint, save_checkpoint, train
+from laplacenet.training import LaplaceNetConfig, load_checkpoint, save_checkpoint, train
+from laplacenet.training.methods.base import MethodConfig
 from laplacenet.training.methods.laplacenet import SOFT_LABELS, soft_labels
 from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 from laplacenet.training.objective import (
@@ -28,6 +30,7 @@ from laplacenet.training.weighting import certainty, inverse_class_sizes, iscen_
 
 PLAIN_NETWORK = NetworkLabelsConfig(n_views=2, supervised_passes=2)
 WEIGHTED_NETWORK = replace(PLAIN_NETWORK, class_weighting=True)
+FEWER_VIEWS = LaplaceNetConfig(n_views=3, n_labeled_views=1, mixup_alpha=0.0, supervised_passes=2)
 
 
 def test_certainty_is_one_for_a_sure_label_and_zero_for_a_tie() -> None:
@@ -142,6 +145,32 @@ def test_laplacenet_trains_on_soft_labels_only_where_a_temperature_is_set() -> N
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_with_fewer_labeled_views_every_image_still_counts_alike(is_weighted: bool) -> None:
+    """The mean over images of the mean over their views, written out."""
+    method = make_method("laplacenet", n_views=2, n_labeled_views=1, mixup_alpha=0.0)
+    sources, _ = method.draw_views(3, 4, 8, np.random.default_rng(0))
+    assert sources.tolist() == [*range(4), *range(4, 12), *range(4, 12)]
+    targets = torch.arange(12) % 3
+    tables = {"targets": targets} | ({"weights": torch.linspace(0.1, 1, 12)} if is_weighted else {})
+    draws = {"partners": torch.arange(11, -1, -1), "mix_weight": torch.tensor(1.0)}
+    batch = replace(batch_of(seed=4), tables=tables, draws=draws)
+    logs = batch.views.double().log_softmax(dim=1)
+    losses = [[-float(logs[v, targets[i]]) for v in torch.nonzero(sources == i).flatten()] for i in range(12)]
+    assert [len(of_image) for of_image in losses] == [1] * 4 + [2] * 8
+    weights = tables.get("weights", torch.ones(12)).tolist()
+    expected = sum(w * sum(views) / len(views) for w, views in zip(weights, losses, strict=True)) / 12
+    assert float(method.loss(Fixed(), batch)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_as_many_labeled_views_as_others_change_nothing(pictures: ImageSet) -> None:
+    losses = []
+    for n in (0, 2):
+        config = LaplaceNetConfig(n_views=2, n_labeled_views=n, mixup_alpha=0.0)
+        losses.append([epoch.loss for epoch in train(run_on(pictures, given_labels(pictures), config=config))])
+    assert losses[0] == losses[1]
+
+
 def test_weighting_changes_training_and_the_supervised_start_is_plain(pictures: ImageSet) -> None:
     """With the network's own labels: those of the graph are all certain on such pictures."""
     losses = []
@@ -153,13 +182,14 @@ def test_weighting_changes_training_and_the_supervised_start_is_plain(pictures: 
     assert weighted[1] != pytest.approx(plain[1], rel=1e-2)
 
 
-def test_a_weighted_run_resumes_in_mid_epoch_bit_for_bit(pictures: ImageSet, tmp_path: Path) -> None:
-    whole = run_on(pictures, given_labels(pictures), config=WEIGHTED_NETWORK)
+@pytest.mark.parametrize("config", [WEIGHTED_NETWORK, FEWER_VIEWS])
+def test_such_a_run_resumes_in_mid_epoch_bit_for_bit(config: MethodConfig, pictures: ImageSet, tmp_path: Path) -> None:
+    whole = run_on(pictures, given_labels(pictures), config=config)
     list(train(whole))
-    first = run_on(pictures, given_labels(pictures), config=WEIGHTED_NETWORK)
+    first = run_on(pictures, given_labels(pictures), config=config)
     *_, last = train(first, monitor=StopAfter(5))
     save_checkpoint(tmp_path / "c", first.learner, last.position, identity={})
-    second = run_on(pictures, given_labels(pictures), config=WEIGHTED_NETWORK)
+    second = run_on(pictures, given_labels(pictures), config=config)
     list(train(second, start=load_checkpoint(tmp_path / "c", second.learner, identity={})))
     pairs = zip(network_weights(whole.network), network_weights(second.network), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)

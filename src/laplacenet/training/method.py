@@ -170,8 +170,8 @@ class DividesRows(Protocol):
     Then each makes the views of its own rows only, which counts where batches or pictures are large.
     """
 
-    def share(self, block: Block, own: range) -> Block:
-        """What a process needs of the block, if the rows `own` of every batch are its own.
+    def share(self, block: Block, own: range) -> Block | None:
+        """What a process needs of the block, if the rows `own` of every batch are its own; None divides passes instead.
 
         Its loss is then the mean over its own rows, and their weighted mean over the processes is the batch's loss.
         """

@@ -117,12 +117,15 @@ class Stepper:
     def _own(self, block: Block) -> Block:
         """This process's rows of the block, which every process has drawn, if the method can divide them."""
         divider, n_rows = row_divider(self.method), block.rows.shape[1]
+        self._share = None
         if divider is None or not self.group.reduces or n_rows < self.group.size:
-            self._share = None
             return block
         own = self.group.part(n_rows)
+        shared = divider.share(block, own)
+        if shared is None:
+            return block
         self._share = Share(len(own), n_rows)
-        return divider.share(block, own)
+        return shared
 
     def _run_eagerly(self, block: Block, slots: Tensor) -> Iterator[None]:
         here, slots = block.to(self.device), slots.to(self.device)

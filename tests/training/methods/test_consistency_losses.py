@@ -301,6 +301,9 @@ def test_noise_is_added_to_every_view_and_differs_by_step() -> None:
         ("dual-student", "head_distance", -0.01),
         ("laplacenet", "label_temperature", -0.1),
         ("laplacenet", "label_temperature", float("nan")),
+        ("laplacenet", "n_labeled_views", -1),
+        ("laplacenet", "n_labeled_views", 4),
+        ("laplacenet", "n_labeled_views", 1),  # with MixUp
         ("tssdl", "n_neighbors", 0),
         ("dag", "temperature", 0.0),
     ],

@@ -36,7 +36,9 @@ def cost_s(experiment: Experiment) -> float | None:
     if experiment.model.name not in STEP_COSTS or n_views is None:
         return None
     cost = STEP_COSTS[experiment.model.name]
-    step_s = (cost.step_ms + cost.image_ms * train.batch_size * n_views) / 1000
+    n_labeled_views = getattr(experiment.method, "n_labeled_views", 0) or n_views
+    n_images = train.labeled_batch_size * n_labeled_views + train.unlabeled_batch_size * n_views
+    step_s = (cost.step_ms + cost.image_ms * n_images) / 1000
     n_epochs = train.steps * train.unlabeled_batch_size / N_TRAIN
     label_s = 0.0 if experiment.method.name == "supervised" else LABEL_S
     return train.steps * step_s + n_epochs * (label_s + JUDGE_S) + ONCE_S

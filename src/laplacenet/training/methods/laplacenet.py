@@ -7,6 +7,7 @@ epoch the graph is built anew from the features that the network has by then.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -34,7 +35,7 @@ from laplacenet.training.objective import (
     sample_mix_weights,
     sample_partners,
 )
-from laplacenet.training.views import views_of_all
+from laplacenet.training.views import ViewGroup, groups_of_views, views_of_all
 from laplacenet.training.weighting import iscen_weights
 
 PARTNERS, MIX_WEIGHT, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "weights", "soft_labels"
@@ -80,18 +81,23 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and `label_temperature`.
+    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and the settings that follow.
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
-    With 0, as in the paper, a pseudo-label is the class with the largest score.
+    With 0, as in the paper, a pseudo-label is the class with the largest score. Beside unlabeled images a labeled one
+    has `n_labeled_views` views (0: `n_views`, as in the paper) and counts as much as before; a step then costs less.
     """
 
     name: str = "laplacenet"
     label_temperature: float = 0.0
+    n_labeled_views: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.label_temperature < float("inf"), "label_temperature", "not be negative or infinite")
+        self.require(0 <= self.n_labeled_views <= self.n_views, "n_labeled_views", "lie between 0 and method.n_views")
+        is_mixed = self.mixup_alpha > 0 and self.n_labeled_views > 0
+        self.require(not is_mixed, "n_labeled_views", "be 0 with MixUp; set method.mixup_alpha=0, too")
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,10 @@ class MixUpTraining(BaseMethod):
             MIX_WEIGHT: sample_mix_weights(n_steps, self.config.mixup_alpha, rng),
         }
 
-    def share(self, block: Block, own: range) -> Block:
+    def share(self, block: Block, own: range) -> Block | None:
         """The own rows, then their partners of each step, which other processes may own: their views are made here."""
+        if len(block.sources) != self.config.n_views * block.rows.shape[1]:
+            return None  # some rows have fewer views
         partners = block.draws[PARTNERS][:, own.start : own.stop]
         columns = torch.cat([torch.arange(own.start, own.stop).expand_as(partners), partners], dim=1)
         n_rows, n_steps = block.rows.shape[1], len(block)
@@ -151,7 +159,17 @@ class MixUpTraining(BaseMethod):
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
         mixed = mix(views, partners, mix_weight)
         logits = at_least_float32(learner(mixed.flatten(0, 1))).reshape(*mixed.shape[:2], -1)
-        weights, soft = batch.tables.get(WEIGHTS), batch.tables.get(SOFT_LABELS)
+        return self.cross_entropy(logits, batch.tables, partners, mix_weight)
+
+    def cross_entropy(
+        self,
+        logits: Float[Tensor, "n_views b C"],
+        tables: Mapping[str, Tensor],
+        partners: Int64[Tensor, " b"],
+        mix_weight: Float[Tensor, ""],
+    ) -> Float[Tensor, ""]:
+        """By what the tables say of the rows: classes or soft labels, with or without weights."""
+        targets, weights, soft = tables[TARGETS], tables.get(WEIGHTS), tables.get(SOFT_LABELS)
         if soft is not None:
             soft = soft if weights is None else soft * weights[:, None]
             return mixed_soft_cross_entropy(logits, soft, partners, mix_weight)
@@ -259,6 +277,33 @@ class LaplaceNet(PseudoLabeling):
     divides_rows: ClassVar[bool] = True
     summary: ClassVar[str] = "graph pseudo-labels, several strong views of each image, MixUp"
     source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
+
+    def draw_views(
+        self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
+    ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
+        n_views, n_labeled_views, end = self.config.n_views, self.config.n_labeled_views, n_labeled + n_unlabeled
+        if n_labeled_views in (0, n_views) or not n_unlabeled:
+            return super().draw_views(n_steps, n_labeled, n_unlabeled, rng)
+        labeled = ViewGroup(0, n_labeled, "labeled", n_labeled_views)
+        return groups_of_views(self.views, n_steps, [labeled, ViewGroup(n_labeled, end, "unlabeled", n_views)], rng=rng)
+
+    def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        """Where labeled images have fewer views: 1/b Σ_i of the mean over the views of image i, still in one pass."""
+        if len(batch.views) == self.config.n_views * len(batch.rows):
+            return super().loss(learner, batch)
+        student = learner.student if isinstance(learner, StudentAndTeacher) else learner
+        logits, n = at_least_float32(student(batch.views)), batch.n_labeled
+        n_first = n * self.config.n_labeled_views
+
+        def part(rows: slice, of_rows: Float[Tensor, "v C"]) -> Float[Tensor, ""]:
+            tables = {name: table[rows] for name, table in batch.tables.items()}
+            n_rows = len(tables[TARGETS])
+            themselves = torch.arange(n_rows, device=logits.device)  # nothing is mixed
+            by_view = of_rows.reshape(-1, n_rows, logits.shape[1])
+            mean = self.cross_entropy(by_view, tables, themselves, batch.draws[MIX_WEIGHT])
+            return mean * (n_rows / len(batch.rows))
+
+        return part(slice(n), logits[:n_first]) + part(slice(n, None), logits[n_first:])
 
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         return pseudo_label(features, self.problem.labels, self.graph, n_classes=self.n_classes, group=inference.group)
