@@ -81,11 +81,13 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and the settings that follow.
+    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and what follows here.
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
-    With 0, as in the paper, a pseudo-label is the class with the largest score. Beside unlabeled images a labeled one
-    has `n_labeled_views` views (0: `n_views`, as in the paper) and counts as much as before; a step then costs less.
+    With 0, as in the paper, a pseudo-label is the class with the largest score.
+
+    In steps with unlabeled images each labeled one has `n_labeled_views` views and still counts as much as any other,
+    so that a step costs less; with 0, as in the paper, it has as many views as the others.
     """
 
     name: str = "laplacenet"
