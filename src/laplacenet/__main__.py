@@ -24,8 +24,8 @@ def run() -> NoReturn:
 
 
 def leaves_daemons() -> bool:
-    """Whether nothing but threads that Python does not wait for still works. If a function of torch returns in one of
-    them while Python ends, torch aborts the process."""
+    """Whether only daemon threads are left: if a function of torch returns in one of them while Python ends, torch
+    aborts the process."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     return bool(others) and all(thread.daemon for thread in others)
 
