@@ -10,7 +10,8 @@ from jaxtyping import install_import_hook
 if not torch.cuda.is_available():  # Triton reads the source of its kernels, which the hook would wrap
     install_import_hook("laplacenet", "beartype.beartype")
 
-torch.set_num_threads(1)  # the tests' tensors are small: waking a second thread costs more than it gives
+N_THREADS = 1  # the tests' tensors are small: waking a second thread costs more than it gives
+torch.set_num_threads(N_THREADS)
 
 pytest_plugins = ["references_record"]
 
@@ -35,9 +36,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def same_random_numbers_in_any_order() -> None:
-    """Torch's own generator would be where the tests before have left it."""
+def same_state_of_torch_in_any_order() -> None:
+    """Its generator and number of threads would be what the tests before have left."""
     torch.manual_seed(0)
+    torch.set_num_threads(N_THREADS)
 
 
 @pytest.fixture(autouse=True)

@@ -71,10 +71,14 @@ def test_processes_with_other_numbers_of_threads_search_for_all_points_between_t
     monkeypatch.setattr(ivf, "of_all", note)
     monkeypatch.setattr(Group, "broadcast", lambda *_: None)
     X, _ = clustered(6000)
-    for rank in range(3):
-        monkeypatch.setattr(torch, "get_num_threads", lambda: 1 + rank)  # noqa: B023 - called at once
-        with pytest.raises(EnoughError):
-            ivf_neighbors(X, k=20, group=Of(rank, 3, reduces=True))
+    before = torch.get_num_threads()
+    try:
+        for rank in range(3):
+            torch.set_num_threads(1 + rank)
+            with pytest.raises(EnoughError):
+                ivf_neighbors(X, k=20, group=Of(rank, 3, reduces=True))
+    finally:
+        torch.set_num_threads(before)
     assert n_own == [1500, 2250, 2250]
 
 
