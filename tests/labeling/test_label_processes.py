@@ -57,7 +57,7 @@ def test_two_processes_find_the_labels_of_one(
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are found in /proc")
 @pytest.mark.parametrize("rank", range(2))
 def test_a_script_that_ends_leaves_no_thread_of_torch(rank: int, folder: Path) -> None:
-    """One that gloo still had could abort the process while Python ended, some once in twelve times."""
+    """A thread of gloo that is still there while Python shuts down may abort the process."""
     left = (folder / f"threads-{rank}").read_text().split()
     assert left
     assert not [name for name in left if name.startswith(("gloo", "pt_"))]

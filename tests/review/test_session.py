@@ -363,15 +363,18 @@ def test_the_map_has_the_same_entries_before_anything_is_embedded(session, photo
     other.close()
 
 
+def embedder_that_waits_for(event):
+    def embed(paths):
+        event.wait(60)
+        yield from color_embedder(paths)
+
+    return embed
+
+
 def test_a_map_that_was_opened_early_hears_of_the_pictures_and_of_their_layout(photos, tmp_path):
     """The page asks again when one of these numbers has changed; nobody has answered anything."""
     may_embed = threading.Event()
-
-    def late_embedder(paths):
-        may_embed.wait(60)
-        yield from color_embedder(paths)
-
-    session = open_session(photos, tmp_path / "run", embedder=late_embedder)
+    session = open_session(photos, tmp_path / "run", embedder=embedder_that_waits_for(may_embed))
     session.start()
     try:
         map_ = views.Map(session)
@@ -409,12 +412,7 @@ def test_files_that_are_no_pictures_are_set_aside(photos, tmp_path):
 
 def test_there_is_a_question_before_anything_is_embedded(photos, tmp_path):
     may_go_on = threading.Event()
-
-    def slow(paths):
-        may_go_on.wait(60)
-        yield from color_embedder(paths)
-
-    session = open_session(photos, tmp_path / "run", embedder=slow)
+    session = open_session(photos, tmp_path / "run", embedder=embedder_that_waits_for(may_go_on))
     session.start()
     try:
         question = session.next_question("a", mode="single")

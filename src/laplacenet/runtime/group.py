@@ -185,8 +185,8 @@ def pause_watch() -> None:
 
 
 def _end_at_exit() -> None:
-    """A thread of gloo that lets go of its last tensor while Python ends would abort the process. After an error NCCL
-    might wait for the others, which wait for this process."""
+    """A thread of gloo that releases its last tensor while Python shuts down would abort the process. Not after an
+    error: NCCL might wait for the other processes, which wait for this one."""
     if not hasattr(sys, "last_value"):
         end_group()
 

@@ -81,7 +81,7 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and what follows here.
+    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay`, `epoch_passes` and these.
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
     With 0, as in the paper, a pseudo-label is the class with the largest score.
