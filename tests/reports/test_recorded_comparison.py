@@ -204,6 +204,21 @@ def test_many_seeds_are_shown_by_their_mean_and_what_all_share_is_said_once(fold
     assert view.missing == ("Runs on seed 2: uda.",)
 
 
+def test_one_run_each_without_tuning_is_called_so(folder: Path) -> None:
+    asked = replace(ASKED, methods=("supervised", "uda"), seeds=(0,), tuning=None, finalists=None, split_key=None)
+    view = view_comparison(read(folder, [], [final(method, 0, 0.4) for method in asked.methods], asked=asked))
+    untuned, equal_time = view.protocol
+    assert untuned == "No learning rate was tuned. There is one run of each method, so small differences mean nothing."
+    assert equal_time.startswith("Each method trains for 5 minutes with all labels.")
+    assert "The same for all: learning rate 0.1, 80 000 steps." in view.facts
+
+
+def test_a_tuned_comparison_says_what_came_first(folder: Path) -> None:
+    tuned_first, equal_time, _ = view_comparison(read(folder, all_tuned(), first_split())).protocol
+    assert tuned_first.startswith("Each method's learning rate (0.01 or 0.1) is the one with the lowest error")
+    assert equal_time.startswith("Then each method trains for 5 minutes")
+
+
 def replace_steps(run: FinishedRun) -> FinishedRun:
     return replace(run, experiment=replace(run.experiment, train=replace(run.experiment.train, steps=250_000)))
 

@@ -20,7 +20,7 @@ NOTHING = "–"
 MANY_SEEDS = 3
 """From so many seeds on a table shows their mean and deviation, not each of them."""
 SAME_FOR_ALL = ("learning rate", "steps", "runs")
-"""Columns of a comparison by equal steps that are left out, and said in a sentence, where all rows agree."""
+"""Columns of a comparison without tuning that are left out, and said in a sentence, where all rows agree."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ComparisonView:
 
 def view_comparison(record: RecordedComparison) -> ComparisonView:
     results, shared = results_grid(record) if record.runs else None, list[str]()
-    if results is not None and record.asked.tuning is None and record.asked.for_s is None:
+    if results is not None and record.asked.tuning is None:
         results, shared = without_shared_columns(results)
     return ComparisonView(
         name=record.name,
@@ -130,9 +130,13 @@ def protocol_of(record: RecordedComparison) -> Iterator[str]:
             " not see them, not even without their labels. No test label is used in tuning; of equally good rates the"
             " first is taken."
         )
+    else:
+        single = " There is one run of each method, so small differences mean nothing."
+        yield "No learning rate was tuned." + (single if len(record.asked.seeds) == 1 else "")
     if record.asked.for_s is not None:
+        begin = "Each method" if tuning is None else "Then each method"
         yield (
-            f"Then each method trains for {time_of(record.asked.for_s)} with all labels. The time of its steps is"
+            f"{begin} trains for {time_of(record.asked.for_s)} with all labels. The time of its steps is"
             " measured first, and it gets as many steps as fit; label passes count, tests do not. The error is that"
             " of the last network on the test set."
         )
