@@ -14,7 +14,7 @@ from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
 from laplacenet.experiments.notation import to_json
 from laplacenet.experiments.presets import cifar100
 from laplacenet.models import ModelConfig
-from laplacenet.reports.comparison import comparison_record
+from laplacenet.reports.comparison import comparison_figure, comparison_record
 from laplacenet.reports.comparison_view import ComparisonView, Grid, time_of, view_comparison
 from laplacenet.reports.methods_page import write_methods_pages
 from laplacenet.reports.paper_page import write_report
@@ -217,6 +217,18 @@ def test_a_tuned_comparison_says_what_came_first(folder: Path) -> None:
     tuned_first, equal_time, _ = view_comparison(read(folder, all_tuned(), first_split())).protocol
     assert tuned_first.startswith("Each method's learning rate (0.01 or 0.1) is the one with the lowest error")
     assert equal_time.startswith("Then each method trains for 5 minutes")
+
+
+@pytest.mark.parametrize(("error", "lowest"), [(0.03, 0), (0.149, 0), (0.322, 20), (0.76, 70)])
+def test_a_picture_of_high_errors_does_not_begin_at_zero(error: float, lowest: float) -> None:
+    (axes,) = comparison_figure([final("uda", 0, error), final("laplacenet", 0, 0.8)], title="").axes
+    assert axes.get_ylim()[0] == lowest
+
+
+def test_a_picture_without_a_finished_curve_begins_at_zero() -> None:
+    run = replace(final("uda", 0, None), curve=((100, 1.0, None),))
+    (axes,) = comparison_figure([run], title="").axes
+    assert axes.get_ylim()[0] == 0
 
 
 def replace_steps(run: FinishedRun) -> FinishedRun:

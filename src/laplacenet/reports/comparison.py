@@ -63,7 +63,7 @@ def comparison_figure(results: Sequence[FinishedRun], *, title: str) -> Any:
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(lambda error, _: f"{error:g}" if f"{error:g}"[0] in "25" else "")
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=lowest_shown(axes.dataLim.y0))
     if axes.get_legend_handles_labels()[0]:
         if has_many:
             figure.legend(frameon=False, fontsize=8.5, loc="outside right upper")
@@ -71,6 +71,11 @@ def comparison_figure(results: Sequence[FinishedRun], *, title: str) -> Any:
             axes.legend(frameon=False, fontsize=9)
     bare(axes)
     return figure
+
+
+def lowest_shown(error: float) -> float:
+    """Zero, or a multiple of ten a little below the lowest error: curves high above zero need the room."""
+    return max(0.0, 10 * ((error - 5) // 10)) if np.isfinite(error) else 0.0
 
 
 def _draw_method(
