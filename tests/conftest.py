@@ -2,6 +2,8 @@
 
 import os
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as N_THREADS below; read when NumPy and SciPy are imported
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 from references_data import cifar10_files, cifar_rows, write_files
 
 from laplacenet.experiments.experiment import Experiment
+from laplacenet.experiments.paper import figure_two
 from laplacenet.experiments.paper.records import CurvePoint, Record, RunKey
 from laplacenet.experiments.paper.variants import PAPER_STEPS, laplacenet, on_split, with_views
 from laplacenet.experiments.run_records import Outcome
@@ -36,6 +38,11 @@ def write_tiny_data(folder: Path) -> Path:
     for name in ("cifar10", "cifar100", "mini-imagenet"):
         np.savez(folder / f"{name}_splits.npz", **keys)
     return folder
+
+
+def shorten_figure_two(patch: pytest.MonkeyPatch) -> None:
+    """A few steps, for tests of the command: tests/experiments/test_figure_two.py trains the figure in full."""
+    patch.setattr(figure_two, "TRAIN", replace(figure_two.TRAIN, steps=20))
 
 
 def tiny_cifar100(n: int) -> dict[str, dict[str, Any]]:

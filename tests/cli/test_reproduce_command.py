@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from references_experiments import TINY, headline_with_views, record_of, write_tiny_data
+from references_experiments import TINY, headline_with_views, record_of, shorten_figure_two, write_tiny_data
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
@@ -189,7 +189,10 @@ def test_a_finished_run_without_room_for_its_record_is_recorded_by_the_same_comm
     assert "test error" in laplacenet(*command)
 
 
-def test_figure_2_uses_the_splits_as_seeds_and_is_not_made_twice(tmp_path: Path) -> None:
+def test_figure_2_uses_the_splits_as_seeds_and_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten_figure_two(monkeypatch)
     command = ("reproduce", "figure-2", "--results", tmp_path, "--splits")
     assert "test accuracy" in laplacenet(*command, "3")
     record = tmp_path / "figure-2" / "two-moons.json"

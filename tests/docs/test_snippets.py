@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from references_cli import Shell
 from references_docs import PAGES, ROOT, TEXT_ONLY, Snippet, furnish, snippets
+from references_experiments import shorten_figure_two
+from references_labeling import make_quick
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=lambda page: page.stem)
@@ -14,6 +16,8 @@ def test_what_a_page_says_to_type_can_be_typed(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     furnish(tmp_path)
+    make_quick(monkeypatch)
+    shorten_figure_two(monkeypatch)  # the command has no option for it that the page could add
     shell, names = Shell(tmp_path, monkeypatch, capsys), {}
     for snippet in snippets(page):
         if snippet.kind == "python":

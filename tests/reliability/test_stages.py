@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from references_campaign import run_command, working_in
 from references_cli import Shell
 from references_labeling import make_quick
 from references_runs import bars
@@ -16,19 +17,37 @@ from laplacenet.training.loop import Position
 from laplacenet.training.session import Session
 
 N_LABELED = 45
+COMMAND = ("label", "photos", "--labels", "labels.csv")
 TINY = ("--features", "scratch", "--steps", "6", "--batch", "12", "--set", "graph.k=5", "--device", "cpu")
+
+
+def write_inputs(folder: Path) -> None:
+    images, labels = bars(60, np.random.default_rng(0))
+    (folder / "photos").mkdir()
+    for i, image in enumerate(images):
+        Image.fromarray(image).save(folder / f"photos/{i:02}.png")
+    lines = [f"{i:02}.png,{labels[i]}\n" for i in range(N_LABELED)]
+    (folder / "labels.csv").write_text("".join(["file,label\n", *lines]))
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    images, labels = bars(60, np.random.default_rng(0))
-    (tmp_path / "photos").mkdir()
-    for i, image in enumerate(images):
-        Image.fromarray(image).save(tmp_path / f"photos/{i:02}.png")
-    lines = [f"{i:02}.png,{labels[i]}\n" for i in range(N_LABELED)]
-    (tmp_path / "labels.csv").write_text("".join(["file,label\n", *lines]))
+    write_inputs(tmp_path)
     make_quick(monkeypatch)
     return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The labels of a run that nothing stops."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    write_inputs(folder)
+    with pytest.MonkeyPatch.context() as patch, working_in(folder):
+        make_quick(patch)
+        patch.setenv("LAPLACENET_CACHE", str(folder / "cache"))
+        ended = run_command(*COMMAND, *TINY, "--out", "run")
+    assert ended.code == 0, ended
+    return (folder / "run/labels.csv").read_bytes()
 
 
 def crash_when_a_stage_begins(patch: pytest.MonkeyPatch, number: int) -> None:
@@ -45,29 +64,23 @@ def crash_when_a_stage_begins(patch: pytest.MonkeyPatch, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_crash_when_a_stage_begins_loses_nothing(shell: Shell, number: int) -> None:
-    command = ("label", "photos", "--labels", "labels.csv", *TINY)
-    shell.succeeds(*command, "--out", "unbroken")
+def test_a_crash_when_a_stage_begins_loses_nothing(shell: Shell, unbroken: bytes, number: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         crash_when_a_stage_begins(patch, number)
-        assert shell(*command, "--out", "again").code != 0
+        assert shell(*COMMAND, *TINY, "--out", "again").code != 0
     before = RunFolder.open(shell.folder / "again").epoch_lines()
     shell.succeeds("label", "--resume", "again")
-    read = [(shell.folder / name / "labels.csv").read_bytes() for name in ("unbroken", "again")]
-    assert read[0] == read[1]
+    assert (shell.folder / "again/labels.csv").read_bytes() == unbroken
     assert RunFolder.open(shell.folder / "again").epoch_lines().startswith(before)
     assert (number > 1) == bool(before)
 
 
-def test_a_crash_before_the_labels_are_written_trains_no_further_network(shell: Shell) -> None:
-    command = ("label", "photos", "--labels", "labels.csv", *TINY)
-    shell.succeeds(*command, "--out", "unbroken")
+def test_a_crash_before_the_labels_are_written_trains_no_further_network(shell: Shell, unbroken: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("laplacenet.labeling.picture_run.labeling_of", interrupted)
-        assert shell(*command, "--out", "again").code != 0
+        assert shell(*COMMAND, *TINY, "--out", "again").code != 0
     shell.succeeds("label", "--resume", "again")
-    read = [(shell.folder / name / "labels.csv").read_bytes() for name in ("unbroken", "again")]
-    assert read[0] == read[1]
+    assert (shell.folder / "again/labels.csv").read_bytes() == unbroken
     assert not (shell.folder / "again/stages/vote-1").exists()
     shell.succeeds("label", "--resume", "again")  # what was complete before gets one more
     assert (shell.folder / "again/stages/vote-1").exists()
