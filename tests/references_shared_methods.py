@@ -33,7 +33,7 @@ from laplacenet.training import (
 STEPS, STOP = 6, 5  # three epochs of two steps
 LOW = {"threshold": 0.45}  # some early guesses count, others do not
 SETTINGS: dict[str, dict[str, Any]] = {
-    "laplacenet": {"n_views": 2, "label_temperature": 0.5, "ema_decay": 0.9},
+    "laplacenet": {"n_views": 2, "label_temperature": 0.5, "ema_decay": 0.9, "plain_statistics": True},
     "fixmatch": LOW,
     "flexmatch": LOW,
     "simmatch": LOW,
@@ -51,6 +51,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "laplacenet",
         {"n_views": 3, "n_labeled_views": 1, "mixup_alpha": 0.0, "ema_decay": 0.9},
     ),
+    "laplacenet with cutmix": ("laplacenet", {"n_views": 2, "cutmix_share": 0.5, "supervised_passes": 0}),
     "sntg on temporal ensembling": ("sntg", {"base": "temporal-ensembling"}),
 }
 UNEVEN = ("flexmatch", "vat", "sntg")

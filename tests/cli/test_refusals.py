@@ -88,6 +88,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             "train digits --set train.small_share=0.5 --set train.small_scale=0.1",
             "model small-cnn at train.small_scale = 0.1 cannot read inputs of shape 1×1×1",
         ),
+        ("train two-moons --set method.cutmix_share=0.5", "method.cutmix_share: only pictures have parts to paste"),
+        ("train digits --set method.cutmix_share=2", "method.cutmix_share = 2.0; it must lie between 0 and 1"),
         ("train two-moons --set train.small_share=0.5", "only pictures can be shrunk; leave it out for vectors"),
         ("train digits --device gpu", "unknown device 'gpu'; choose auto, cpu, cuda or cuda:N"),
         ("train digits --seed one", "--seed"),

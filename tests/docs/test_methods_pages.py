@@ -146,7 +146,7 @@ def test_a_place_that_cannot_hold_the_pages_is_refused_by_its_option(tmp_path: P
 
 def test_the_methods_that_the_page_explains_are_those_of_the_engine() -> None:
     page = ADDING.read_text(encoding="utf-8")
-    for part in ("learner", "judged", "plan_epoch", "draw_views", "draw_numbers", "loss", "after_step"):
+    for part in ("learner", "judged", "plan_epoch", "draw_views", "draw_numbers", "loss", "after_step", "after_epoch"):
         assert hasattr(BaseMethod, part)
         assert f"| `{part}(" in page
 

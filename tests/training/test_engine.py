@@ -95,6 +95,22 @@ def test_every_method_resumes_bit_for_bit_with_everything_it_keeps(
     assert_same(state_of(run), state_of(whole))
 
 
+def test_cutmix_and_plain_statistics_resume_bit_for_bit(pictures: ImageSet, tmp_path: Path) -> None:
+    method = method_named("laplacenet", pictures, replace(TRAIN, steps=13))
+    settings = {"cutmix_share": 0.5, "plain_statistics": True, "ema_decay": 0.5, "supervised_passes": 1}
+    method = replace(method, config=replace(method.config, **settings))
+    whole, position = run_with(method, pictures), None
+    *_, _ = train(whole)
+    for n_steps in (3, 5, 100):
+        run = run_with(method, pictures)
+        if position is not None:
+            position = load_checkpoint(tmp_path / "checkpoint", run.learner, identity={})
+        *_, last = train(run, start=position, monitor=StopAfter(n_steps))
+        position = last.position
+        save_checkpoint(tmp_path / "checkpoint", run.learner, position, identity={})
+    assert_same(state_of(run), state_of(whole))
+
+
 class SidesSeen(nn.Module):
     """Notes the height of what the network is trained on; label passes and tests are not in training mode."""
 
@@ -229,6 +245,55 @@ def test_averaged_weights_label_and_are_judged(pictures: ImageSet) -> None:
     embedded = run.method.inference(run.learner).embed(pictures.images)
     assert torch.equal(embedded, last.inference.embed(pictures.images))
     assert not torch.equal(run.learner.teacher.head.weight, run.learner.student.head.weight)
+
+
+@pytest.mark.parametrize("ema_decay", [0.0, 0.5])
+@pytest.mark.parametrize("plain", [False, True])
+def test_after_each_epoch_batch_statistics_are_those_of_unaugmented_images_if_asked(
+    pictures: ImageSet, ema_decay: float, plain: bool
+) -> None:
+    """Of all 60 pictures, by the first layer's outputs, which no other statistics have a part in."""
+    method = method_named("laplacenet", pictures)
+    method = replace(method, config=replace(method.config, ema_decay=ema_decay, plain_statistics=plain))
+    n_epochs = 0
+    for epoch in train(run_with(method, pictures)):
+        convolution, norm, *_ = epoch.inference.network.body
+        outputs = convolution(method.views.plain(pictures.images)).detach()
+        expected = torch.cat([outputs.mean(dim=(0, 2, 3)), outputs.transpose(0, 1).flatten(1).var(dim=1)])
+        found = torch.cat([norm.running_mean, norm.running_var])
+        assert torch.allclose(found, expected, rtol=1e-3, atol=1e-5) == plain
+        n_epochs += 1
+    assert n_epochs > 2
+
+
+def test_with_cutmix_some_steps_paste_and_the_others_mix(pictures: ImageSet) -> None:
+    """The network's outputs are its inputs' pixels: the loss of each step, written out pixel by pixel."""
+    method = method_named("laplacenet", pictures, replace(TRAIN, steps=400))
+    method = replace(method, config=replace(method.config, cutmix_share=0.25, n_views=1))
+    plan = EpochPlan(3, "semi-supervised", 64, 64, torch.arange(60).repeat(9))
+    block = method.draw(plan, 64, 64)
+    network = nn.Flatten()
+    n_pasted = 0
+    for i in range(64):
+        rows, _, draws = block.at(torch.tensor([i]))
+        views = torch.randn(12, 1, 8, 8, generator=torch.Generator().manual_seed(i))
+        targets = torch.arange(12) * 5
+        top, bottom, left, right = (float(edge) for edge in draws["box"])
+        is_pasted = bottom > top
+        n_pasted += is_pasted
+        mixed, kept = views.clone(), 0.0
+        for y, x in product(range(8), range(8)):
+            own = float(draws["mix_weight"])
+            if top <= (y + 0.5) / 8 < bottom and left <= (x + 0.5) / 8 < right:
+                own = 0.0
+            mixed[:, :, y, x] = own * views[:, :, y, x] + (1 - own) * views[draws["partners"], :, y, x]
+            kept += own / 64
+        log_p = mixed.flatten(1).log_softmax(dim=1)
+        own_loss, other_loss = (-log_p[range(12), t].mean() for t in (targets, targets[draws["partners"]]))
+        found = method.loss(network, Batch(views, rows, 4, {TARGETS: targets}, draws))
+        assert float(found) == pytest.approx(float(kept * own_loss + (1 - kept) * other_loss), rel=1e-4)
+        assert not is_pasted or float(draws["mix_weight"]) == 1
+    assert 8 <= n_pasted <= 26  # of 64, a quarter expected
 
 
 @pytest.mark.parametrize(("passes", "n_steps"), [(0.5, 3), (1.0, 6), (2.0, 12), (2.5, 16)])

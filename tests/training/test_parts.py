@@ -19,7 +19,14 @@ from laplacenet.training import (
     multi_view_cross_entropy,
 )
 from laplacenet.training.batches import epoch_rows, reshuffled_rows
-from laplacenet.training.objective import mix, mixed_cross_entropy, sample_mix_weights, sample_partners
+from laplacenet.training.objective import (
+    mix,
+    mixed_cross_entropy,
+    pixel_weights,
+    sample_boxes,
+    sample_mix_weights,
+    sample_partners,
+)
 from laplacenet.training.schedule import learning_rates
 
 
@@ -73,6 +80,35 @@ def test_a_mix_weight_at_an_end_leaves_one_picture_whole(weight: float) -> None:
     views, partners = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 1])
     expected = views if weight == 1 else views[:, partners]
     assert torch.equal(mix(views, partners, torch.tensor(weight)), expected)
+
+
+def test_a_box_pastes_the_partners_pixels_and_counts_by_their_number() -> None:
+    views, partners = torch.randn(2, 3, 1, 4, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 1])
+    box = torch.tensor([0.25, 1.0, 0.0, 0.5])  # rows 1 to 3, columns 0 to 3
+    weights = pixel_weights(box, torch.tensor(1.0), 4, 8)
+    expected = views.clone()
+    expected[..., 1:4, 0:4] = views[:, partners][..., 1:4, 0:4]
+    assert torch.equal(mix(views, partners, weights), expected)
+    assert float(weights.mean()) == 1 - 12 / 32
+
+
+def test_an_empty_box_leaves_mixup_as_it_is() -> None:
+    weights = pixel_weights(torch.zeros(4), torch.tensor(0.3), 4, 8)
+    assert torch.equal(weights, torch.full((4, 8), 0.3))
+    assert float(weights.mean()) == pytest.approx(0.3)
+
+
+def test_boxes_have_uniform_areas_and_centers_before_they_are_cut_off() -> None:
+    """A square of side s lies inside the picture with the probability (1 − s)², as its center is uniform."""
+    boxes = sample_boxes(40_000, stream(0, "cutmix"))
+    top, bottom, left, right = boxes.T
+    assert bool(((boxes >= 0) & (boxes <= 1)).all())
+    assert bool(((top <= bottom) & (left <= right)).all())
+    is_inside = (top > 0) & (bottom < 1) & (left > 0) & (right < 1)
+    np.testing.assert_allclose((bottom - top)[is_inside], (right - left)[is_inside], atol=1e-6)
+    assert is_inside.mean() == pytest.approx(1 / 6, abs=0.01)  # ∫ (1 − √a)² da
+    height = ((top + bottom) / 2)[is_inside]
+    assert height.mean() == pytest.approx(0.5, abs=0.01)
 
 
 def test_partners_are_a_fresh_permutation_each_step() -> None:

@@ -91,6 +91,24 @@ def test_captured_and_uncaptured_steps_with_fewer_labeled_views_have_the_same_lo
     assert captured == pytest.approx(plain, rel=TOLERANCE)
 
 
+def test_captured_and_uncaptured_steps_with_cutmix_have_the_same_losses(pictures: ImageSet) -> None:
+    config = replace(CONFIG, cutmix_share=0.5, ema_decay=0.9, plain_statistics=True)
+    plain = first_losses(run_on(pictures, replace(GPU, capture=False), config=config), pictures)
+    captured = first_losses(run_on(pictures, GPU, config=config), pictures)
+    assert captured == pytest.approx(plain, rel=TOLERANCE)
+
+
+def test_plain_statistics_on_a_gpu_are_those_of_a_cpu(pictures: ImageSet) -> None:
+    config = replace(CONFIG, plain_statistics=True)
+    found = []
+    for execution in (GPU, Execution(torch.device("cpu"))):
+        run = run_on(pictures, execution, config=config)
+        learner = prepare(run.learner, execution)
+        run.method.after_epoch(learner, run.inputs.to(execution.device))
+        found.append(torch.cat([x.flatten().float().cpu() for name, x in learner.named_buffers() if "running" in name]))
+    assert torch.allclose(*found, rtol=0.05, atol=0.02)  # one of them in bf16
+
+
 def test_smaller_pictures_are_captured_apart_and_have_the_same_losses(pictures: ImageSet) -> None:
     small = replace(TRAIN, small_share=1.0)
     plain = first_losses(run_on(pictures, replace(GPU, capture=False), schedule=small), pictures)

@@ -36,14 +36,15 @@ class Inference:
 
     def embed(self, inputs: Tensor) -> Float[Tensor, "n d"]:
         """V = {z(x_1), …, z(x_n)}."""
-        device = self.network.head.weight.device
+        device = self.device
         was_training = self.network.training
         self.network.eval()
         try:
             with torch.no_grad(), mixed_precision(device):
                 chunks = torch.split(inputs, chunk_size(inputs, device, pixels=self.network.pixels))
                 # whole chunks: in passes of the same size features are the same, however many processes there are
-                own = [self._embed_chunk(chunks[i].to(device)) for i in self.group.part(len(chunks))]
+                parts = (self.network.embed(self.readable(chunks[i])) for i in self.group.part(len(chunks)))
+                own = [at_least_float32(part) for part in parts]
                 if not own:  # fewer chunks than processes
                     own = [self.network.head.weight.new_empty((0, self.network.embedding_size))]
                 return self.group.gather(torch.cat(own))
@@ -55,8 +56,13 @@ class Inference:
             logits: Tensor = self.network.head(self.embed(inputs))
             return logits
 
-    def _embed_chunk(self, chunk: Tensor) -> Float[Tensor, "n d"]:
-        x = self.prepare(chunk)
+    def readable(self, chunk: Tensor) -> Tensor:
+        """Some of the inputs as the network reads them: prepared, on its device, in the layout that is fast there."""
+        x = self.prepare(chunk.to(self.device))
         if x.is_cuda and x.ndim == 4:
             x = x.to(dtype=compute_dtype(x.device), memory_format=torch.channels_last)
-        return at_least_float32(self.network.embed(x))
+        return x
+
+    @property
+    def device(self) -> torch.device:
+        return self.network.head.weight.device

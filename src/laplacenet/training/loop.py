@@ -113,6 +113,9 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
             stepper.draw_ahead(run.method.expected_after(plan))
         loss, used_guesses = mean_loss(stepper, n_steps, first_step=position.step)
         mark(STEPS)
+        if is_complete:
+            run.method.after_epoch(learner, stepper.supply.inputs)
+            mark("batch statistics")
         position = Position(
             step=step,
             epoch=plan.index + is_complete,

@@ -162,6 +162,10 @@ class Method(Protocol):
         """What follows the optimizer's step, without gradients: moving averages, ensembled targets."""
         ...
 
+    def after_epoch(self, learner: nn.Module, inputs: Tensor) -> None:
+        """What follows an epoch's last step, before the network is judged and saved: batch statistics of its own."""
+        ...
+
 
 @runtime_checkable
 class DividesRows(Protocol):

@@ -1,4 +1,4 @@
-"""The loss: MixUp, then one plain cross-entropy over all views."""
+"""The loss: MixUp or CutMix, then one plain cross-entropy over all views."""
 
 import numpy as np
 import torch
@@ -36,10 +36,40 @@ def sample_mix_weights(n_steps: int, alpha: float, rng: np.random.Generator) -> 
     return rng.beta(alpha, alpha, size=n_steps).astype(np.float32)
 
 
+def sample_boxes(n_steps: int, rng: np.random.Generator) -> Float32[np.ndarray, "steps 4"]:
+    """CutMix's rectangles, one a step: top, bottom, left and right as fractions of the picture's height and width.
+
+    Their area is uniform between 0 and 1 (1 − λ with λ ~ Beta(1, 1)) and their center anywhere in the picture; what
+    lies outside of it is cut off.
+    """
+    side, center = np.sqrt(rng.random((n_steps, 1))), rng.random((n_steps, 2))
+    first, last = np.clip(center - side / 2, 0, 1), np.clip(center + side / 2, 0, 1)
+    return np.stack([first, last], axis=2).reshape(n_steps, 4).astype(np.float32)
+
+
+def pixel_weights(
+    box: Float[Tensor, "4"], mix_weight: Float[Tensor, ""], height: int, width: int
+) -> Float[Tensor, "h w"]:
+    """How much of its own picture each pixel keeps: λ, but 0 inside the box, where the partner's picture is pasted."""
+
+    def inside(first: Tensor, last: Tensor, n: int) -> Tensor:
+        centers = (torch.arange(n, device=box.device) + 0.5) / n
+        return (first <= centers) & (centers < last)
+
+    top, bottom, left, right = box
+    is_pasted = inside(top, bottom, height)[:, None] & inside(left, right, width)
+    return mix_weight.masked_fill(is_pasted, 0)
+
+
 def mix(
-    views: Float[Tensor, "n_views n ..."], partners: Int64[Tensor, " b"], mix_weight: Float[Tensor, ""]
+    views: Float[Tensor, "n_views n ..."],
+    partners: Int64[Tensor, " b"],
+    mix_weight: Float[Tensor, ""] | Float[Tensor, "h w"],
 ) -> Float[Tensor, "n_views b ..."]:
-    """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view; of rows with a partner."""
+    """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view; of rows with a partner.
+
+    λ is one number, or one for each pixel.
+    """
     others = views.index_select(1, partners)
     # not in bf16: a rounded λ in the picture would not be the λ of the loss
     precise = at_least_float32(views[:, : len(partners)])

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet
-from laplacenet.models import build_model
+from laplacenet.models import Inference, build_model
 from laplacenet.training import Batch, ImageViews
-from laplacenet.training.averages import StudentAndTeacher, move_toward, recompute_statistics
+from laplacenet.training.averages import StudentAndTeacher, move_toward, recompute_statistics, take_plain_statistics
 from laplacenet.training.methods.temporal_ensembling import OutputEnsemble
 
 
@@ -93,6 +93,26 @@ def test_recomputed_statistics_are_the_plain_mean_over_the_batches() -> None:
     torch.testing.assert_close(network[0].running_var, variances.mean(dim=0))
     assert network[0].momentum == 0.1
     assert not network.training
+
+
+def test_plain_statistics_are_those_of_inputs_evenly_spread_over_all() -> None:
+    """4 000 of 10 000 in passes of 250; what only the others have (200) is seen in no statistic."""
+    network = build_model("small-cnn", n_classes=2, in_channels=1).eval()
+    images = torch.full((10_000, 1, 8, 8), 200, dtype=torch.uint8)
+    seen = torch.arange(4_000) * 10_000 // 4_000
+    images[seen] = torch.randint(0, 100, (4_000, 1, 8, 8), dtype=torch.uint8)
+    take_plain_statistics(Inference(network, lambda chunk: chunk / 255), images)
+    assert int(seen.max()) > 9_990
+    outputs = network.body[0](images[seen] / 255).detach()
+    torch.testing.assert_close(network.body[1].running_mean, outputs.mean(dim=(0, 2, 3)), rtol=1e-3, atol=1e-5)
+    assert not network.training
+
+
+def test_a_single_input_leaves_statistics_as_they_are() -> None:
+    network = build_model("small-cnn", n_classes=2, in_channels=1)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    take_plain_statistics(Inference(network, lambda chunk: chunk / 255), torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
 def test_fast_swa_averages_the_student_at_the_ends_of_every_second_epoch() -> None:

@@ -304,6 +304,8 @@ def test_noise_is_added_to_every_view_and_differs_by_step() -> None:
         ("laplacenet", "n_labeled_views", -1),
         ("laplacenet", "n_labeled_views", 4),
         ("laplacenet", "n_labeled_views", 1),  # with MixUp
+        ("laplacenet", "cutmix_share", -0.1),
+        ("supervised", "cutmix_share", 1.1),
         ("tssdl", "n_neighbors", 0),
         ("dag", "temperature", 0.0),
     ],

@@ -168,6 +168,9 @@ class BaseMethod:
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         return None
 
+    def after_epoch(self, learner: nn.Module, inputs: Tensor) -> None:
+        return None
+
     def epoch_steps(self, n_unlabeled: int) -> int:
         """⌊n_u/b_u⌋, but never an epoch of no steps.
 

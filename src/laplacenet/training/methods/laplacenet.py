@@ -20,10 +20,10 @@ from torch.nn import functional
 from laplacenet.augment import ViewParameters
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network
-from laplacenet.runtime import stream
+from laplacenet.runtime import InputError, stream
 from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.timeline import FEATURES, mark
-from laplacenet.training.averages import StudentAndTeacher
+from laplacenet.training.averages import StudentAndTeacher, take_plain_statistics
 from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, Block, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
@@ -32,30 +32,36 @@ from laplacenet.training.objective import (
     mixed_cross_entropy,
     mixed_soft_cross_entropy,
     mixed_weighted_cross_entropy,
+    pixel_weights,
+    sample_boxes,
     sample_mix_weights,
     sample_partners,
 )
-from laplacenet.training.views import ViewGroup, groups_of_views, views_of_all
+from laplacenet.training.views import VectorViews, ViewGroup, groups_of_views, views_of_all
 from laplacenet.training.weighting import iscen_weights
 
-PARTNERS, MIX_WEIGHT, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "weights", "soft_labels"
+PARTNERS, MIX_WEIGHT, BOX, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "box", "weights", "soft_labels"
 
 
 @dataclass(frozen=True)
 class MixUpConfig(MethodConfig):
     """`n_views` is the number of views of each image in a step.
 
-    `mixup_alpha` is the α of MixUp's λ ~ Beta(α, α); 0 is training without MixUp.
+    `mixup_alpha` is the α of MixUp's λ ~ Beta(α, α); 0 is training without MixUp. In a share `cutmix_share` of the
+    steps, drawn at random, a rectangle of another image is pasted into each image instead (CutMix), and counts by its
+    area. The paper has no CutMix.
     """
 
     n_views: int = 3
     mixup_alpha: float = 0.5
+    cutmix_share: float = 0.0
 
     unit_length: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.require(1 <= self.n_views <= 1000, "n_views", "lie between 1 and 1000")
         self.require(0 <= self.mixup_alpha < float("inf"), "mixup_alpha", "not be negative or infinite")
+        self.require(0 <= self.cutmix_share <= 1, "cutmix_share", "lie between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,16 @@ class PseudoLabelConfig(MixUpConfig):
     `class_weighting` weights each image's loss as Iscen et al. do, which LaplaceNet found harmful. With an `ema_decay`
     the features that are labeled, and the network that is tested, are those of a moving average of the weights.
     Labels are recomputed before each epoch of `epoch_passes` passes over the unlabeled images (LaplaceNet: 1).
+
+    Batch statistics are those of the views, as in the paper. With `plain_statistics` label passes and tests use those
+    of unaugmented images, which they see: recomputed after each epoch.
     """
 
     supervised_passes: int = 100
     class_weighting: bool = False
     ema_decay: float = 0.0
     epoch_passes: float = 1.0
+    plain_statistics: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +91,7 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay`, `epoch_passes` and these.
+    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and what follows it, and these.
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
     With 0, as in the paper, a pseudo-label is the class with the largest score.
@@ -98,8 +108,9 @@ class LaplaceNetConfig(PseudoLabelConfig):
         super().__post_init__()
         self.require(0 <= self.label_temperature < float("inf"), "label_temperature", "not be negative or infinite")
         self.require(0 <= self.n_labeled_views <= self.n_views, "n_labeled_views", "lie between 0 and method.n_views")
-        is_mixed = self.mixup_alpha > 0 and self.n_labeled_views > 0
-        self.require(not is_mixed, "n_labeled_views", "be 0 with MixUp; set method.mixup_alpha=0, too")
+        is_mixed = (self.mixup_alpha > 0 or self.cutmix_share > 0) and self.n_labeled_views > 0
+        remedy = "be 0 with MixUp and CutMix; set method.mixup_alpha=0 and method.cutmix_share=0, too"
+        self.require(not is_mixed, "n_labeled_views", remedy)
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,10 @@ class MixUpTraining(BaseMethod):
 
     config: MixUpConfig
 
+    def __post_init__(self) -> None:
+        if self.config.cutmix_share and isinstance(self.views, VectorViews):
+            raise InputError("method.cutmix_share: only pictures have parts to paste; leave it out for vectors")
+
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:
@@ -125,10 +140,15 @@ class MixUpTraining(BaseMethod):
 
     def draw_numbers(self, plan: EpochPlan, first_step: int, n_steps: int, batch_size: int) -> dict[str, np.ndarray]:
         rng = stream(self.problem.seed, "mixup", first_step)
-        return {
-            PARTNERS: sample_partners(n_steps, batch_size, rng),
-            MIX_WEIGHT: sample_mix_weights(n_steps, self.config.mixup_alpha, rng),
-        }
+        partners = sample_partners(n_steps, batch_size, rng)
+        weights = sample_mix_weights(n_steps, self.config.mixup_alpha, rng)
+        if not self.config.cutmix_share:
+            return {PARTNERS: partners, MIX_WEIGHT: weights}
+        rng = stream(self.problem.seed, "cutmix", first_step)
+        is_pasted = rng.random(n_steps) < self.config.cutmix_share
+        boxes = sample_boxes(n_steps, rng)
+        boxes[~is_pasted], weights[is_pasted] = 0, 1
+        return {PARTNERS: partners, MIX_WEIGHT: weights, BOX: boxes}
 
     def share(self, block: Block, own: range) -> Block | None:
         """The own rows, then their partners of each step, which other processes may own: their views are made here."""
@@ -159,7 +179,11 @@ class MixUpTraining(BaseMethod):
         """
         targets, partners, mix_weight = batch.tables[TARGETS], batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
         views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
-        mixed = mix(views, partners, mix_weight)
+        if BOX in batch.draws:
+            weights = pixel_weights(batch.draws[BOX], mix_weight, *views.shape[-2:])
+            mixed, mix_weight = mix(views, partners, weights), weights.mean()
+        else:
+            mixed = mix(views, partners, mix_weight)
         logits = at_least_float32(learner(mixed.flatten(0, 1))).reshape(*mixed.shape[:2], -1)
         return self.cross_entropy(logits, batch.tables, partners, mix_weight)
 
@@ -204,6 +228,10 @@ class PseudoLabeling(MixUpTraining):
     def after_step(self, learner: nn.Module, batch: Batch) -> None:
         if isinstance(learner, StudentAndTeacher):
             learner.average(self.config.ema_decay)
+
+    def after_epoch(self, learner: nn.Module, inputs: Tensor) -> None:
+        if self.config.plain_statistics:
+            take_plain_statistics(self.inference(learner), inputs)
 
     @property
     def wanted_supervised_steps(self) -> int:
