@@ -92,9 +92,9 @@ def recompute_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
 
 
 def take_plain_statistics(inference: Inference, inputs: Tensor) -> None:
-    """The network's batch statistics become those of unaugmented inputs, which tests and label passes see.
+    """Replace the network's batch statistics by those of unaugmented inputs, which tests and label passes see.
 
-    Of some 4 000 inputs, evenly spread over all, in passes about as large as those of `embed`.
+    They are taken from up to 4 000 inputs, evenly spread over all, in passes about as large as those of `embed`.
     """
     n = min(len(inputs), STATISTICS_SAMPLE)
     if n < 2:

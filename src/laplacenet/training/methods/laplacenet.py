@@ -72,8 +72,8 @@ class PseudoLabelConfig(MixUpConfig):
     the features that are labeled, and the network that is tested, are those of a moving average of the weights.
     Labels are recomputed before each epoch of `epoch_passes` passes over the unlabeled images (LaplaceNet: 1).
 
-    Batch statistics are those of the views, as in the paper. With `plain_statistics` label passes and tests use those
-    of unaugmented images, which they see: recomputed after each epoch.
+    With `plain_statistics` label passes and tests normalize by batch statistics of unaugmented images, recomputed after
+    each epoch; without, as in the paper, by running statistics of the augmented ones.
     """
 
     supervised_passes: int = 100
@@ -91,7 +91,9 @@ class PseudoLabelConfig(MixUpConfig):
 
 @dataclass(frozen=True)
 class LaplaceNetConfig(PseudoLabelConfig):
-    """The defaults are the paper's for CIFAR-100. Not in the paper: `ema_decay` and what follows it, and these.
+    """The defaults are the paper's for CIFAR-100.
+
+    Not in the paper: `cutmix_share`, `ema_decay`, `epoch_passes`, `plain_statistics` and what follows.
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
     With 0, as in the paper, a pseudo-label is the class with the largest score.
