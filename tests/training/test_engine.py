@@ -266,10 +266,14 @@ def test_after_each_epoch_batch_statistics_are_those_of_unaugmented_images_if_as
     assert n_epochs > 2
 
 
-def test_with_cutmix_some_steps_paste_and_the_others_mix(pictures: ImageSet) -> None:
+@pytest.mark.parametrize(("name", "settings"), [("laplacenet", {}), ("pl-mixup", {"balance": 0.0, "entropy": 0.0})])
+def test_with_cutmix_some_steps_paste_and_the_others_mix(
+    pictures: ImageSet, name: str, settings: dict[str, float]
+) -> None:
     """The network's outputs are its inputs' pixels: the loss of each step, written out pixel by pixel."""
-    method = method_named("laplacenet", pictures, replace(TRAIN, steps=400))
-    method = replace(method, config=replace(method.config, cutmix_share=0.25, n_views=1))
+    method = method_named(name, pictures, replace(TRAIN, steps=400))
+    method = replace(method, config=replace(method.config, cutmix_share=0.25, n_views=1, **settings))
+    method = replace(method, problem=replace(method.problem, n_classes=64))
     plan = EpochPlan(3, "semi-supervised", 64, 64, torch.arange(60).repeat(9))
     block = method.draw(plan, 64, 64)
     network = nn.Flatten()

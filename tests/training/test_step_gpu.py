@@ -92,7 +92,7 @@ def test_captured_and_uncaptured_steps_with_fewer_labeled_views_have_the_same_lo
 
 
 def test_captured_and_uncaptured_steps_with_cutmix_have_the_same_losses(pictures: ImageSet) -> None:
-    config = replace(CONFIG, cutmix_share=0.5, ema_decay=0.9, plain_statistics=True)
+    config = replace(CONFIG, cutmix_share=0.5, ema_decay=0.9)
     plain = first_losses(run_on(pictures, replace(GPU, capture=False), config=config), pictures)
     captured = first_losses(run_on(pictures, GPU, config=config), pictures)
     assert captured == pytest.approx(plain, rel=TOLERANCE)

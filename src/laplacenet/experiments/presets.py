@@ -75,9 +75,9 @@ def pictures() -> Experiment:
 def fast() -> Experiment:
     """CIFAR-100 in five minutes of an H200: few steps at a high rate, the first half of them on small pictures.
 
-    Labels come from averaged weights, with batch statistics of unaugmented pictures, for those of small ones would not
-    fit. The classifier's weights decay less, so that it may be surer. MixUp is stronger than the paper's, and half of
-    the steps have CutMix in its place: pictures seen a hundred times would be learned by heart, wrong labels included.
+    Labels come from averaged weights, with batch statistics of unaugmented pictures, because those of small pictures do
+    not fit whole ones. The classifier's weights decay less, so that it may be surer. MixUp is stronger than in the
+    paper, and half of the steps have CutMix in its place: otherwise the network memorizes its labels, wrong ones too.
     """
     experiment = replace(cifar100(), name="fast")
     train = replace(experiment.train, steps=86_000, lr=0.2, schedule="linear", head_decay=1e-4, small_share=0.5)

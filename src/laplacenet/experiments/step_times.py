@@ -10,7 +10,7 @@ import torch
 from laplacenet.experiments.task import Task
 from laplacenet.runtime.device import convolution_trials
 from laplacenet.training import Execution, Run
-from laplacenet.training.loop import prepare
+from laplacenet.training.loop import finish_epoch, prepare
 from laplacenet.training.method import Block
 from laplacenet.training.methods import BaseMethod
 from laplacenet.training.methods.epoch_labels import EpochLabels
@@ -129,6 +129,7 @@ def _times(steppers: Sequence[Stepper], method: BaseMethod, first_step: int) -> 
     stepper, label_s = steppers[-1], 0.0
     for _ in range(2):
         started_at = time.perf_counter()
+        finish_epoch(stepper)
         plan = method.plan_epoch(0, first_step, learner=stepper.learner, inputs=stepper.supply.inputs)
         _wait(stepper.device)
         label_s = time.perf_counter() - started_at

@@ -43,7 +43,7 @@ class Inference:
             with torch.no_grad(), mixed_precision(device):
                 chunks = torch.split(inputs, chunk_size(inputs, device, pixels=self.network.pixels))
                 # whole chunks: in passes of the same size features are the same, however many processes there are
-                parts = (self.network.embed(self.readable(chunks[i])) for i in self.group.part(len(chunks)))
+                parts = (self.network.embed(self.prepare_chunk(chunks[i])) for i in self.group.part(len(chunks)))
                 own = [at_least_float32(part) for part in parts]
                 if not own:  # fewer chunks than processes
                     own = [self.network.head.weight.new_empty((0, self.network.embedding_size))]
@@ -56,8 +56,8 @@ class Inference:
             logits: Tensor = self.network.head(self.embed(inputs))
             return logits
 
-    def readable(self, chunk: Tensor) -> Tensor:
-        """Some of the inputs as the network reads them: prepared, on its device, in the layout that is fast there."""
+    def prepare_chunk(self, chunk: Tensor) -> Tensor:
+        """Some of the inputs as the network reads them, on its device and in the layout that is fastest there."""
         x = self.prepare(chunk.to(self.device))
         if x.is_cuda and x.ndim == 4:
             x = x.to(dtype=compute_dtype(x.device), memory_format=torch.channels_last)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 EPOCH, FEATURES, LOADING, STEPS = "between epochs", "features", "loading", "steps"
-CAPTURING, JUDGING, SAVING = "capturing", "judging", "saving"
+CAPTURING, AFTER_EPOCH, JUDGING, SAVING = "capturing", "after the epoch", "judging", "saving"
 FIRST_BLOCK, OTHER_BLOCKS = "first block", "other blocks"
 
 _open: "list[Timeline]" = []

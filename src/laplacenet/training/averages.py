@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from laplacenet.models import Head, Inference, Network
 from laplacenet.models.inference import chunk_size
+from laplacenet.models.norm import FixedBatchNorm2d
 from laplacenet.runtime import mixed_precision
+from laplacenet.training.guards import evenly_spread
 
 Statistics = Literal["average", "copy", "own"]
 """A teacher's batch statistics: the average of its student's, the student's latest, or those of its own passes."""
@@ -91,18 +93,20 @@ def recompute_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
             norm.momentum = momentum
 
 
-def take_plain_statistics(inference: Inference, inputs: Tensor) -> None:
-    """Replace the network's batch statistics by those of unaugmented inputs, which tests and label passes see.
+def take_plain_statistics(inference: Inference, inputs: Tensor, *, at_least: int) -> None:
+    """Replace the network's batch statistics by those of unaugmented inputs, as label passes and tests see them.
 
-    They are taken from up to 4 000 inputs, evenly spread over all, in passes about as large as those of `embed`.
+    They are taken from up to 4 000 inputs in passes as large as those of `embed`, but of `at_least` so many: the
+    variance between passes is not part of the statistics.
     """
-    n = min(len(inputs), STATISTICS_SAMPLE)
-    if n < 2:
-        return  # one input may have no variance
-    sample = inputs[torch.arange(n, device=inputs.device) * len(inputs) // n]
-    n_chunks = math.ceil(n / chunk_size(inputs, inference.device, pixels=inference.network.pixels))
+    norms = (module for module in inference.network.modules() if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d))
+    sample = evenly_spread(inputs, STATISTICS_SAMPLE)
+    if len(sample) < 2 or all(isinstance(norm, FixedBatchNorm2d) for norm in norms):
+        return
+    size = max(at_least, chunk_size(inputs, inference.device, pixels=inference.network.pixels))
+    n_passes = max(1, min(math.ceil(len(sample) / size), len(sample) // 2))
     with mixed_precision(inference.device):
-        recompute_statistics(inference.network, map(inference.readable, torch.tensor_split(sample, n_chunks)))
+        recompute_statistics(inference.network, map(inference.prepare_chunk, torch.tensor_split(sample, n_passes)))
 
 
 class TwoHeads(StudentAndTeacher):

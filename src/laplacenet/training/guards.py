@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
@@ -45,13 +46,14 @@ def require_finite_weights(tensors: Mapping[str, Tensor], *, step: int) -> None:
 
 
 def mean_cosine(features: Float[Tensor, "n d"]) -> float:
-    """Between all pairs of some 500 rows, evenly spread: 1 where every input has the same embedding."""
+    """Between all pairs of up to 500 rows, evenly spread: 1 where every input has the same embedding."""
     sample = functional.normalize(evenly_spread(features).double(), dim=1)
     n = len(sample)
     # the square of the sum holds every ordered pair and, once each, the rows with themselves
     return float((sample.sum(dim=0).square().sum() - sample.square().sum()) / max(1, n * (n - 1)))
 
 
-def evenly_spread(rows: Tensor) -> Tensor:
-    """Some 500 of the rows."""
-    return rows[:: max(1, len(rows) // SAMPLE)]
+def evenly_spread(rows: Tensor, n: int = SAMPLE) -> Tensor:
+    """So many of the rows; all where there are fewer."""
+    n = min(n, len(rows))
+    return rows[torch.arange(n, device=rows.device) * len(rows) // max(1, n)]

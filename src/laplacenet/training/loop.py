@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import Group, Monitor, NullMonitor
 from laplacenet.runtime.device import convolution_trials
-from laplacenet.runtime.timeline import EPOCH, STEPS, mark
+from laplacenet.runtime.timeline import AFTER_EPOCH, EPOCH, STEPS, mark
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method, leaves_guesses_out
 from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
@@ -114,8 +114,7 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
         loss, used_guesses = mean_loss(stepper, n_steps, first_step=position.step)
         mark(STEPS)
         if is_complete:
-            run.method.after_epoch(learner, stepper.supply.inputs)
-            mark("batch statistics")
+            label_s += finish_epoch(stepper)
         position = Position(
             step=step,
             epoch=plan.index + is_complete,
@@ -138,6 +137,15 @@ def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
             inference=inference,
             position=position,
         )
+
+
+def finish_epoch(stepper: Stepper) -> float:
+    """What the method does after an epoch's last step; the seconds that it took."""
+    started_at = time.perf_counter()
+    with torch.no_grad():
+        stepper.method.after_epoch(stepper.learner, stepper.supply.inputs)
+    mark(AFTER_EPOCH)
+    return time.perf_counter() - started_at
 
 
 def plan_of_first(plan: EpochPlan, group: Group) -> EpochPlan:

@@ -163,7 +163,7 @@ class Method(Protocol):
         ...
 
     def after_epoch(self, learner: nn.Module, inputs: Tensor) -> None:
-        """What follows an epoch's last step, before the network is judged and saved, such as new batch statistics."""
+        """What follows an epoch's last step, without gradients, before the network is judged and saved."""
         ...
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from laplacenet.augment import AugmentConfig
 from laplacenet.data import ImageSet
-from laplacenet.models import Inference, build_model
+from laplacenet.models import Inference, Network, build_model
 from laplacenet.training import Batch, ImageViews
 from laplacenet.training.averages import StudentAndTeacher, move_toward, recompute_statistics, take_plain_statistics
 from laplacenet.training.methods.temporal_ensembling import OutputEnsemble
@@ -95,23 +95,44 @@ def test_recomputed_statistics_are_the_plain_mean_over_the_batches() -> None:
     assert not network.training
 
 
+def first_layer_statistics(network: Network, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the first convolution's outputs, over all images at once."""
+    outputs = network.body[0](images / 255).detach()
+    return outputs.mean(dim=(0, 2, 3)), outputs.transpose(0, 1).flatten(1).var(dim=1)
+
+
+def take_statistics(network: Network, images: Tensor, at_least: int = 40) -> None:
+    take_plain_statistics(Inference(network, lambda chunk: chunk / 255), images, at_least=at_least)
+
+
 def test_plain_statistics_are_those_of_inputs_evenly_spread_over_all() -> None:
-    """4 000 of 10 000 in passes of 250; what only the others have (200) is seen in no statistic."""
+    """4 000 of 10 000 in passes of 250; pixels of 200, which only the others have, are part of no statistic."""
     network = build_model("small-cnn", n_classes=2, in_channels=1).eval()
     images = torch.full((10_000, 1, 8, 8), 200, dtype=torch.uint8)
     seen = torch.arange(4_000) * 10_000 // 4_000
     images[seen] = torch.randint(0, 100, (4_000, 1, 8, 8), dtype=torch.uint8)
-    take_plain_statistics(Inference(network, lambda chunk: chunk / 255), images)
+    take_statistics(network, images)
     assert int(seen.max()) > 9_990
-    outputs = network.body[0](images[seen] / 255).detach()
-    torch.testing.assert_close(network.body[1].running_mean, outputs.mean(dim=(0, 2, 3)), rtol=1e-3, atol=1e-5)
+    mean, var = first_layer_statistics(network, images[seen])
+    torch.testing.assert_close(network.body[1].running_mean, mean, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(network.body[1].running_var, var, rtol=1e-2, atol=1e-6)
     assert not network.training
 
 
-def test_a_single_input_leaves_statistics_as_they_are() -> None:
-    network = build_model("small-cnn", n_classes=2, in_channels=1)
+def test_plain_statistics_of_large_pictures_come_from_passes_of_many() -> None:
+    """Two pictures of 300 px would make a pass of `embed`; by such passes half of the variance would be missing."""
+    network = build_model("small-cnn", n_classes=2, in_channels=1).eval()
+    images = torch.arange(0, 240, 6, dtype=torch.uint8)[:, None, None, None].expand(40, 1, 300, 300)
+    take_statistics(network, images)
+    _, var = first_layer_statistics(network, images)
+    torch.testing.assert_close(network.body[1].running_var, var, rtol=1e-3, atol=1e-6)
+
+
+def test_no_pass_for_plain_statistics_has_a_single_input() -> None:
+    network = build_model("patch-cnn", n_classes=2, in_channels=1)  # its last norm has one value per input
+    take_statistics(network, torch.randint(0, 256, (3, 1, 400, 400), dtype=torch.uint8), at_least=1)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    take_plain_statistics(Inference(network, lambda chunk: chunk / 255), torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
+    take_statistics(network, torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 

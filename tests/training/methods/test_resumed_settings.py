@@ -18,7 +18,6 @@ from laplacenet.training import Execution, Run, load_checkpoint, save_checkpoint
     [
         ("laplacenet", {"epoch_passes": 2.5}),
         ("laplacenet", {"epoch_passes": 0.4}),
-        ("laplacenet", {"plain_statistics": True, "ema_decay": 0.9}),
         ("mean-teacher", {"n_heads": 2, "teacher_statistics": "copy", "noise": 0.2}),
         ("pi-model", {"noise": 0.2, "strength": "strong"}),
         ("temporal-ensembling", {"noise": 0.2}),

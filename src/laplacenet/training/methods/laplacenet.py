@@ -48,8 +48,8 @@ class MixUpConfig(MethodConfig):
     """`n_views` is the number of views of each image in a step.
 
     `mixup_alpha` is the α of MixUp's λ ~ Beta(α, α); 0 is training without MixUp. In a share `cutmix_share` of the
-    steps, drawn at random, a rectangle of another image is pasted into each image instead (CutMix), and counts by its
-    area. The paper has no CutMix.
+    steps, drawn at random, a rectangle of another image is pasted into each image instead (CutMix), and the labels are
+    weighted by area.
     """
 
     n_views: int = 3
@@ -73,7 +73,7 @@ class PseudoLabelConfig(MixUpConfig):
     Labels are recomputed before each epoch of `epoch_passes` passes over the unlabeled images (LaplaceNet: 1).
 
     With `plain_statistics` label passes and tests normalize by batch statistics of unaugmented images, recomputed after
-    each epoch; without, as in the paper, by running statistics of the augmented ones.
+    each epoch; without, by running statistics of the views.
     """
 
     supervised_passes: int = 100
@@ -93,7 +93,7 @@ class PseudoLabelConfig(MixUpConfig):
 class LaplaceNetConfig(PseudoLabelConfig):
     """The defaults are the paper's for CIFAR-100.
 
-    Not in the paper: `cutmix_share`, `ema_decay`, `epoch_passes`, `plain_statistics` and what follows.
+    The paper has no CutMix, no averaged weights, no other length of an epoch, no plain statistics, and none of these:
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
     With 0, as in the paper, a pseudo-label is the class with the largest score.
@@ -179,15 +179,9 @@ class MixUpTraining(BaseMethod):
 
         There is a partner for each row; rows behind these are there to be partners only.
         """
-        targets, partners, mix_weight = batch.tables[TARGETS], batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
-        views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
-        if BOX in batch.draws:
-            weights = pixel_weights(batch.draws[BOX], mix_weight, *views.shape[-2:])
-            mixed, mix_weight = mix(views, partners, weights), weights.mean()
-        else:
-            mixed = mix(views, partners, mix_weight)
+        mixed, mix_weight = mixed_views(batch)
         logits = at_least_float32(learner(mixed.flatten(0, 1))).reshape(*mixed.shape[:2], -1)
-        return self.cross_entropy(logits, batch.tables, partners, mix_weight)
+        return self.cross_entropy(logits, batch.tables, batch.draws[PARTNERS], mix_weight)
 
     def cross_entropy(
         self,
@@ -233,7 +227,7 @@ class PseudoLabeling(MixUpTraining):
 
     def after_epoch(self, learner: nn.Module, inputs: Tensor) -> None:
         if self.config.plain_statistics:
-            take_plain_statistics(self.inference(learner), inputs)
+            take_plain_statistics(self.inference(learner), inputs, at_least=self.train.batch_size)
 
     @property
     def wanted_supervised_steps(self) -> int:
@@ -345,6 +339,16 @@ class LaplaceNet(PseudoLabeling):
         if self.config.label_temperature:
             tables[SOFT_LABELS] = soft_labels(pseudo_labels, self.problem.labels, T=self.config.label_temperature)
         return tables
+
+
+def mixed_views(batch: Batch) -> tuple[Float[Tensor, "n_views b ..."], Float[Tensor, ""]]:
+    """The batch's views, mixed as `MixUpTraining` draws it, and λ: how much of the own label counts in the loss."""
+    partners, mix_weight = batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
+    views = batch.views.reshape(-1, len(batch.rows), *batch.views.shape[1:])
+    if BOX not in batch.draws:
+        return mix(views, partners, mix_weight), mix_weight
+    weights = pixel_weights(batch.draws[BOX], mix_weight, *views.shape[-2:])
+    return mix(views, partners, weights), weights.mean()
 
 
 def soft_labels(pseudo_labels: PseudoLabels, given: Int64[Tensor, " n"], *, T: float) -> Float[Tensor, "n C"]:

@@ -21,10 +21,9 @@ from laplacenet.training.averages import StudentAndTeacher
 from laplacenet.training.method import Batch
 from laplacenet.training.methods.base import TARGETS
 from laplacenet.training.methods.consistency import STRENGTHS
-from laplacenet.training.methods.laplacenet import MIX_WEIGHT, PARTNERS, SOFT_LABELS
+from laplacenet.training.methods.laplacenet import PARTNERS, SOFT_LABELS, mixed_views
 from laplacenet.training.methods.network_labels import NetworkLabels, NetworkLabelsConfig
 from laplacenet.training.methods.weak_strong import soft_cross_entropy
-from laplacenet.training.objective import mix
 from laplacenet.training.views import ViewGroup, groups_of_views
 
 
@@ -89,14 +88,14 @@ class PLMixup(NetworkLabels):
         return {TARGETS: pseudo_labels.labels, SOFT_LABELS: soft}
 
     def loss(self, learner: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        partners, mix_weight = batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
         targets: Tensor | None = batch.tables.get(SOFT_LABELS)
         if targets is None:
             targets = functional.one_hot(batch.tables[TARGETS], self.n_classes).float()
-        views = batch.views.reshape(-1, len(targets), *batch.views.shape[1:])
+        views, mix_weight = mixed_views(batch)
         network = learner.student if isinstance(learner, StudentAndTeacher) else learner
-        logits = at_least_float32(network(mix(views, partners, mix_weight).flatten(0, 1)))
-        mixed = torch.lerp(targets.index_select(0, partners), targets, mix_weight.to(targets.dtype))
+        logits = at_least_float32(network(views.flatten(0, 1)))
+        others = targets.index_select(0, batch.draws[PARTNERS])
+        mixed = torch.lerp(others, targets, mix_weight.to(targets.dtype))
         p = logits.softmax(dim=1)
         balance = -(p.mean(dim=0) * self.n_classes).clamp(min=1e-12).log().mean()
         entropy = soft_cross_entropy(logits, p).mean()
