@@ -128,6 +128,7 @@ def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
     )
     example = task.views.plain(task.inputs[:1])
     require_trainable(task.network(), example, experiment.train, name=experiment.model.name)
+    _ = task.method  # refuses settings that do not fit the inputs
     return task
 
 

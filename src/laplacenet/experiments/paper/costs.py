@@ -38,7 +38,8 @@ def cost_s(experiment: Experiment) -> float | None:
     cost = STEP_COSTS[experiment.model.name]
     n_labeled_views = getattr(experiment.method, "n_labeled_views", 0) or n_views
     n_images = train.labeled_batch_size * n_labeled_views + train.unlabeled_batch_size * n_views
-    step_s = (cost.step_ms + cost.image_ms * n_images) / 1000
+    pixels = 1 - train.small_share * (1 - train.small_scale**2)  # of whole images, on average
+    step_s = (cost.step_ms + cost.image_ms * n_images * pixels) / 1000
     n_epochs = train.steps * train.unlabeled_batch_size / N_TRAIN
     label_s = 0.0 if experiment.method.name == "supervised" else LABEL_S
     return train.steps * step_s + n_epochs * (label_s + JUDGE_S) + ONCE_S
