@@ -96,8 +96,8 @@ def recompute_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
 def take_plain_statistics(inference: Inference, inputs: Tensor, *, at_least: int) -> None:
     """Replace the network's batch statistics by those of unaugmented inputs, as label passes and tests see them.
 
-    They are taken from up to 4 000 inputs in passes as large as those of `embed`, but of `at_least` so many: the
-    variance between passes is not part of the statistics.
+    They are taken from up to 4 000 inputs in passes as large as those of `embed`, but of `at_least` this many inputs:
+    the variance between passes is not part of the statistics.
     """
     norms = (module for module in inference.network.modules() if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d))
     sample = evenly_spread(inputs, STATISTICS_SAMPLE)

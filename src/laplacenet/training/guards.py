@@ -54,6 +54,6 @@ def mean_cosine(features: Float[Tensor, "n d"]) -> float:
 
 
 def evenly_spread(rows: Tensor, n: int = SAMPLE) -> Tensor:
-    """So many of the rows; all where there are fewer."""
+    """n of the rows; all where there are fewer."""
     n = min(n, len(rows))
     return rows[torch.arange(n, device=rows.device) * len(rows) // max(1, n)]
