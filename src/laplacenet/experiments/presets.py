@@ -80,7 +80,8 @@ def fast() -> Experiment:
     paper, and half of the steps have CutMix in its place: otherwise the network memorizes its labels, wrong ones too.
     """
     experiment = replace(cifar100(), name="fast")
-    train = replace(experiment.train, steps=86_000, lr=0.2, schedule="linear", head_decay=1e-4, small_share=0.5)
+    train = replace(experiment.train, steps=86_000, lr=0.2, schedule="linear", weight_decay=2e-4, small_share=0.5)
+    train = replace(train, head_decay=1e-4)
     method = LaplaceNetConfig(mixup_alpha=1.0, cutmix_share=0.5, ema_decay=0.99, plain_statistics=True)
     return replace(experiment, train=train, method=method)
 
