@@ -65,6 +65,23 @@ def test_the_list_of_all_tables_fits_a_terminal_and_leaves_other_methods_to_the_
     assert "UDA, equal" in laplacenet("reproduce", "table-4", "--list", "--results", tmp_path)
 
 
+def test_the_list_under_a_preset_shows_its_costs_and_records(tmp_path: Path) -> None:
+    plain = record_of(headline_with_views(3))
+    for split in (1, 2):
+        write_record(tmp_path, replace(plain, key=replace(plain.key, split=split, overrides=("preset=fast",))))
+    key = replace(plain.key, base_steps=86_000, overrides=("preset=fast",))
+    for split, source in ((0, "published"), (3, "published"), (3, "balanced")):
+        write_record(tmp_path, replace(plain, key=replace(key, split=split, split_source=source)))
+    words = ("reproduce", "table-3", "--list", "--preset", "fast", "--column", "cifar100/4000", "--results", tmp_path)
+    shown = laplacenet(*words).splitlines()
+    assert [line.split()[-1] for line in shown if line.startswith("    ")] == ["3", "-"]
+    assert "4 min 57 s" in shown[3]
+    assert not any("UDA" in line for line in shown)
+    assert "with these settings" in " ".join(shown)
+    (line,) = (line for line in laplacenet(*words, "--steps", "250000").splitlines() if "LaplaceNet" in line)
+    assert line.split()[-1] == "2"
+
+
 def test_other_methods_are_run_where_their_row_or_preset_is_asked_for() -> None:
     def asked(**changes: Any) -> list[str]:
         unset = dict.fromkeys(("row", "steps", "preset", "data_dir"))
@@ -274,6 +291,8 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
         (["all", "--splits", "1"], "leave out --splits"),
         (["table-3", "--preset", "two-moons"], "--preset two-moons is for vectors, and cifar10 holds pictures"),
         (["table-3", "--preset", "quick"], "unknown preset 'quick'"),
+        (["table-3", "--list", "--preset", "quick"], "unknown preset 'quick'"),
+        (["table-3", "--list", "--steps", "0"], "--steps 0: give at least one"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Reproducing: every cell runs, what is recorded is skipped, what was cut off goes on elsewhere to the same record."""
 
+import operator
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from laplacenet.experiments.paper.reproduce import (
     unreadable_datasets,
 )
 from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
+from laplacenet.experiments.presets import preset_named
 from laplacenet.runtime import InputError, NullMonitor
 from laplacenet.training import Execution
 
@@ -64,6 +66,40 @@ def test_every_cell_runs_two_steps_and_is_recorded(cell: Cell, data: Path, tmp_p
     assert record.key.split_source == "published"
     assert record.experiment.data.split_key == f"{cell.experiment.data.n_labeled}/01"
     assert record.curve[-1].step == record.outcome.steps
+
+
+@pytest.mark.parametrize("cell", UNIQUE_CELLS, ids=lambda cell: cell.experiment.name)
+def test_under_a_preset_a_cell_keeps_its_network_and_method(cell: Cell) -> None:
+    laid = plan_run(cell, 1, Places(), base_steps=400, preset="fast").experiment
+    assert (laid.model, laid.method.name) == (cell.experiment.model, cell.experiment.method.name)
+    assert laid.train.steps * 250_000 == cell.experiment.train.steps * 400
+    assert (laid.name, laid.seed, laid.data.name, laid.data.split_seed) == (cell.experiment.name, 1, cell.dataset, 1)
+    assert (laid.train.lr, laid.train.small_share) == (0.2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "expected"),
+    [
+        ("table-7", "n_a = 5", {"method.n_views": 5}),
+        ("table-8", "without distribution alignment", {"method.n_views": 1, "graph.alignment_iterations": 0}),
+        ("table-9", "batch × 3", {"method.n_views": 1, "train.batch_size": 300, "train.labeled_batch_size": 150}),
+        ("class-weighting", "weighted by certainty and class", {"method.class_weighting": True}),
+        ("table-9", "without strong augmentation", {"augment.n_unlabeled_samples": 0, "augment.cutout": 0.0}),
+        ("table-3", "Supervised baseline", {"method.n_views": 3, "method.mixup_alpha": 1.0}),
+    ],
+)
+def test_under_a_preset_a_cell_keeps_what_sets_it_apart(table: str, row: str, expected: dict[str, object]) -> None:
+    for column in ("cifar10/4000", "cifar100/4000"):
+        cells = [cell for cell in find_recipe(table).cells if (cell.row, cell.column) == (row, column)]
+        for cell in cells:
+            laid = plan_run(cell, 0, Places(), base_steps=400, preset="fast").experiment
+            assert {path: operator.attrgetter(path)(laid) for path in expected} == expected
+    assert cells
+
+
+def test_under_a_preset_laplacenets_own_cell_is_the_preset() -> None:
+    laid, preset = plan_run(HEADLINE, 0, Places(), base_steps=86_000, preset="fast").experiment, preset_named("fast")
+    assert replace(laid, name=preset.name, data=preset.data) == preset
 
 
 @pytest.mark.parametrize("preset", ["original", "equal"])

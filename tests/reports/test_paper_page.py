@@ -100,16 +100,18 @@ def test_names_in_a_record_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     markdown = (tmp_path / "out" / "report.md").read_text()
     assert "<script>" not in markdown
     assert "\n# head" not in markdown
-    (row,) = (line for line in markdown.splitlines() if "alert" in line)
-    assert len(re.findall(r"(?<!\\)\|", row)) == 9
+    rows = [line for line in markdown.splitlines() if "alert" in line]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [7, 9]  # with other settings; runs
 
 
-def test_a_record_with_other_settings_is_listed_but_fills_no_table(tmp_path: Path) -> None:
+def test_a_record_with_other_settings_is_listed_but_fills_no_table_of_the_papers(tmp_path: Path) -> None:
     record = record_of(headline_with_views(3), test_error=0.1234)
     other = replace(record, key=replace(record.key, overrides=("train.lr=0.1",)))
     write_record(tmp_path / "results", other)
     page = write_report(tmp_path / "results", tmp_path / "out").read_text()
-    assert page.count("12.34") == 1
+    before, others = page.split('<h2 id="other-settings">')
+    assert "12.34" not in before
+    assert others.count("12.34") == 2  # the mean there, and its run
     assert "no, other settings than the paper" in page
 
 
@@ -226,6 +228,30 @@ def test_figure_4_draws_what_has_two_points() -> None:
     figure = figure_4(RecordBook(records))
     assert figure is not None
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["samples", "batch"]
+
+
+def test_runs_with_other_settings_are_averaged_apart_from_the_papers(tmp_path: Path) -> None:
+    def fast(split: int, error: float, decay: float = 2e-4) -> Record:
+        record = record_of(headline_with_views(3), split=split, base_steps=86_000, test_error=error, total_s=240.0)
+        train = replace(record.experiment.train, weight_decay=decay)
+        key = replace(record.key, overrides=("preset=fast",))
+        return replace(record, key=key, experiment=replace(record.experiment, train=train))
+
+    for record in (*sample_records(), fast(1, 0.312), fast(2, 0.316), fast(3, 0.35, decay=5e-4)):
+        write_record(tmp_path / "results", record)
+    page = write_report(tmp_path / "results", tmp_path / "out").read_text()
+    assert 'href="#other-settings"' in page
+    markdown = (tmp_path / "out" / "report.md").read_text().replace("\u00a0", " ")
+    rows = [line for line in markdown.splitlines() if "preset=fast" in line and "31.64 ± 0.02" in line]
+    assert [[cell.strip() for cell in row.split("|")[4:7]] for row in rows] == [
+        ["31.40 ± 0.28", "n = 2, 86 000 steps", "4.00 ± 0.00"],
+        ["35.00", "n = 1, 86 000 steps", "4.00"],  # other settings under the same name
+    ]
+
+
+def test_without_other_settings_there_is_no_such_section(results: Path, tmp_path: Path) -> None:
+    assert "other-settings" not in write_report(results, tmp_path / "out").read_text()
+    assert "other settings\n" not in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_the_headline_shows_what_is_recorded_and_only_that() -> None:

@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.paper.moons_record import FOLDER
 from laplacenet.experiments.paper.plan import whole_plan
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, Recipe, find_recipe
-from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
+from laplacenet.experiments.paper.records import Record, RunKey, read_record, read_records, record_path
 from laplacenet.experiments.paper.reproduce import (
     Places,
     PlannedRun,
@@ -69,6 +69,26 @@ class Request:
     checkpoint_every: float = 60.0
     device: str = "auto"
     compile_loss: bool = False
+
+    @property
+    def base_steps(self) -> int:
+        """What stands for the paper's 250 000 steps: `--steps`, or those of a preset of its own."""
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"--steps {self.steps}: give at least one")
+        is_own = self.preset is None or self.preset in METHOD_PRESETS
+        planned = PAPER_STEPS if is_own else preset_named(str(self.preset)).train.steps
+        return planned if self.steps is None else self.steps
+
+    @property
+    def has_other_settings(self) -> bool:
+        """Whether it asks for other runs than the paper's; `original` and `equal` choose among those."""
+        is_changed = self.preset is not None and self.preset not in METHOD_PRESETS
+        return is_changed or self.steps is not None or bool(self.settings)
+
+    def run_of(self, cell: Cell, split: int, places: Places) -> PlannedRun:
+        preset = self.preset if cell.preset is None else None  # another method's cell has its preset already
+        settings = tuple(self.settings or ())
+        return plan_run(cell, split, places, base_steps=self.base_steps, preset=preset, overrides=settings)
 
     def execution(self) -> Execution:
         return Execution(
@@ -146,13 +166,20 @@ def list_cells(request: Request, book: RecordBook) -> None:
         )
     for name in [] if request.name == FIGURE_2 else RECIPES if request.name is None else [request.name]:
         recipe = find_recipe(name)
-        cells = _cells(recipe, request, is_listed=True)
+        cells = _cells(recipe, request, is_listed=not request.has_other_settings)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
         others = {cell.row for cell in recipe.others if cell.preset is not None} if request.name is None else set()
-        show_cells([cell for cell in cells if cell.row not in others], book)
+        show_cells([cell for cell in cells if cell.row not in others], request, book)
         if others:
             typer.echo(f"  {len(others)} other methods: laplacenet reproduce {name} --list")
         typer.echo("")
+    if request.has_other_settings:
+        typer.echo(
+            "Below each data set and number of labels: the row, its published number, the\n"
+            f"expected time of a run with these settings on {MEASURED_ON}, and how many\n"
+            "runs are recorded with them."
+        )
+        return
     typer.echo(
         "Below each data set and number of labels: the row, its published number, the\n"
         f"expected time of a run with the paper's schedule on {MEASURED_ON}, and how\n"
@@ -160,9 +187,9 @@ def list_cells(request: Request, book: RecordBook) -> None:
     )
 
 
-def show_cells(cells: Sequence[Cell], book: RecordBook) -> None:
+def show_cells(cells: Sequence[Cell], request: Request, book: RecordBook) -> None:
     """By data set and number of labels; every column as wide as its longest entry."""
-    rows = [_listed(cell, book) for cell in cells]
+    rows = [_listed(cell, request, book) for cell in cells]
     widths = [max(map(len, entries)) for entries in zip(*rows, strict=True)]
     for column in dict.fromkeys(cell.column for cell in cells):
         typer.echo(f"  {column}")
@@ -171,10 +198,19 @@ def show_cells(cells: Sequence[Cell], book: RecordBook) -> None:
             typer.echo(f"    {'  '.join(padded)}".rstrip())
 
 
-def _listed(cell: Cell, book: RecordBook) -> tuple[str, ...]:
+def _listed(cell: Cell, request: Request, book: RecordBook) -> tuple[str, ...]:
     published = "" if cell.published is None else str(cell.published)
     row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
-    return row, published, _cost(cell.experiment), _recorded(cell, book)
+    if not request.has_other_settings:
+        return row, published, _cost(cell.experiment), _recorded(cell, book)
+    run = request.run_of(cell, 0, Places())
+    n_recorded = sum(is_another_split(record.key, run.key) for record in book.records)
+    return row, published, _cost(run.experiment), str(n_recorded or "-")
+
+
+def is_another_split(key: RunKey, other: RunKey) -> bool:
+    """Whether both are the same run but for the labels that are given."""
+    return replace(key, split=other.split, split_source=other.split_source) == other
 
 
 def _cost(experiment: Experiment) -> str:
@@ -258,23 +294,7 @@ def requested_runs(request: Request) -> tuple[list[PlannedRun], Places]:
     assert request.name is not None, "nothing is asked for"
     cells = _cells(find_recipe(request.name), request)
     places = _places(request, {cell.dataset for cell in cells})
-    is_own = request.preset is None or request.preset in METHOD_PRESETS
-    planned = PAPER_STEPS if is_own else preset_named(str(request.preset)).train.steps
-    base_steps = planned if request.steps is None else request.steps
-    if base_steps < 1:
-        raise InputError(f"--steps {base_steps}: give at least one")
-    runs = unique(
-        plan_run(
-            cell,
-            split,
-            places,
-            base_steps=base_steps,
-            preset=request.preset if cell.preset is None else None,  # another method's cell has its preset already
-            overrides=tuple(request.settings or ()),
-        )
-        for split in parse_splits(request.splits)
-        for cell in cells
-    )
+    runs = unique(request.run_of(cell, split, places) for split in parse_splits(request.splits) for cell in cells)
     return runs, places
 
 

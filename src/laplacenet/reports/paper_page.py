@@ -19,15 +19,15 @@ from laplacenet.experiments.paper.comparisons import Finding, Verdict
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
 from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
 from laplacenet.experiments.paper.records import Record, read_records
-from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, schedule
+from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, minutes, schedule
 from laplacenet.reports.bench_table import markdown_tables
 from laplacenet.reports.comparison import comparison_figure
-from laplacenet.reports.comparison_view import title_of, view_comparison
+from laplacenet.reports.comparison_view import Grid, title_of, view_comparison
 from laplacenet.reports.epoch_table import epochs_table
 from laplacenet.reports.paper_figures import STYLE, error_curves, figure_4, inline_svg, png
 from laplacenet.reports.recorded_comparison import RecordedComparison, read_recorded_comparisons
 from laplacenet.reports.rendering import keep_together, plain_cell, template
-from laplacenet.reports.tables import figure_table, machine, paper_tables
+from laplacenet.reports.tables import ABSENT, figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
 COMPARISONS = "methods"
@@ -144,9 +144,29 @@ def report_content(book: RecordBook) -> dict[str, Any]:
         "figures": [figure_table(find_recipe(name), book) for name in FIGURES],
         "drawings": drawings(book),
         "moons": moons_rows(book.moons),
+        "other_settings": other_settings(book),
         "runs": [run_row(record) for record in book.records],
         "n_records": len(book.records) + (book.moons is not None) + (book.epochs is not None),
     }
+
+
+def other_settings(book: RecordBook) -> Grid | None:
+    """A row for each preset or setting under which a cell of the paper was run; None where none was."""
+    cells = [cell for name in HEADLINE_TABLES for cell in find_recipe(name).cells]
+    published = {cell.experiment.name: str(cell.published) for cell in cells if cell.published is not None}
+    rows = [
+        (
+            series.records[0].key.name,
+            ", ".join(series.records[0].key.overrides),
+            published.get(series.records[0].key.name, ABSENT),
+            str(series.spread(last_error) or ABSENT),
+            schedule(series),
+            str(series.spread(minutes) or ABSENT),
+        )
+        for series in book.with_other_settings()
+    ]
+    columns = ("experiment", "settings", "published error, %", "ours, %", "runs", "minutes of training")
+    return Grid(columns, tuple(rows)) if rows else None
 
 
 def moons_rows(moons: MoonsRecord | None) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from laplacenet.experiments.notation import override
 from laplacenet.experiments.paper.plan import PlanEntry
 from laplacenet.experiments.paper.recipes import Cell
 from laplacenet.experiments.paper.records import Record, RunKey, make_record, read_record, record_path, write_record
-from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split
+from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split, varied_as
 from laplacenet.experiments.presets import with_method_preset, with_preset
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
@@ -59,14 +59,18 @@ def plan_run(
 ) -> PlannedRun:
     """The cell on one split: a published one if its data set's file is given, else one drawn by its number.
 
-    A preset takes the place of all the cell's settings but data and steps. Like any override it is part of the key, so
-    the run never counts as the paper's.
+    A preset takes the place of the paper's settings; data, network, steps and what sets the cell apart from the others
+    (its method, one view, no alignment) remain. Like any override it is part of the key, so the run never counts as the
+    paper's.
     """
     settings, split_file = overrides, places.split_files.get(cell.dataset)
     experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
     source = "balanced" if split_file is None else "published"
     if preset is not None:
-        laid = (with_method_preset if preset in METHOD_PRESETS else with_preset)(experiment, preset)
+        if preset in METHOD_PRESETS:
+            laid = with_method_preset(experiment, preset)
+        else:
+            laid = varied_as(cell.experiment, with_preset(experiment, preset))
         experiment = replace(laid, name=experiment.name, train=replace(laid.train, steps=experiment.train.steps))
         overrides = (f"preset={preset}", *overrides)
     key = RunKey(cell.experiment.name, split, source, base_steps, overrides)

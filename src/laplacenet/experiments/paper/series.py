@@ -7,7 +7,7 @@ from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.benchmark import SideBySide
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.paper.moons_record import MoonsRecord
-from laplacenet.experiments.paper.records import Record
+from laplacenet.experiments.paper.records import Record, RunKey
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 
 Measure = Callable[[Record], float | None]
@@ -36,6 +36,10 @@ def pseudo_label_accuracy(record: Record) -> float | None:
 
 def hours(record: Record) -> float | None:
     return record.outcome.total_s / 3600
+
+
+def minutes(record: Record) -> float | None:
+    return record.outcome.total_s / 60
 
 
 def step_ms(record: Record) -> float | None:
@@ -122,6 +126,19 @@ class RecordBook:
                 groups.setdefault((record.key.base_steps, record.key.split_source), []).append(record)
         found = [Series(*key, records=_by_split(group)) for key, group in groups.items()]
         return sorted(found, key=lambda series: series.rank, reverse=True)
+
+    def with_other_settings(self) -> list[Series]:
+        """Runs for which something was set otherwise than their recipe says: by preset or setting, the longest first.
+
+        A preset may change under its name; runs are averaged only if all their settings are the same.
+        """
+        groups: dict[tuple[RunKey, Experiment], list[Record]] = {}
+        for record in self.records:
+            if record.key.overrides:
+                group = replace(record.key, split=0), _settings(record.experiment, record.experiment.train.steps)
+                groups.setdefault(group, []).append(record)
+        found = [Series(key.base_steps, key.split_source, records=_by_split(g)) for (key, _), g in groups.items()]
+        return sorted(found, key=lambda series: (series.records[0].key.name, -series.base_steps))
 
     def together(self, experiments: Sequence[Experiment]) -> list[list[Series]]:
         """The experiments' series under each schedule that all have runs of, the best first, on the splits all have."""

@@ -4,7 +4,7 @@ Each function gives an `Experiment` whose name says what it is, so that one run 
 seed and schedule are put in by whoever runs it.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from laplacenet.experiments.experiment import DataConfig, Experiment, with_method
@@ -90,6 +90,30 @@ def with_scaled_steps(experiment: Experiment, factor: int) -> Experiment:
     return replace(
         _named(experiment, f"steps-x{factor}"), train=replace(experiment.train, steps=factor * experiment.train.steps)
     )
+
+
+def varied_as(cell: Experiment, base: Experiment) -> Experiment:
+    """`base` with the network and method of one of the paper's cells, and all that sets it apart from LaplaceNet's own.
+
+    A multiple of the paper's batch becomes the same multiple of the base's.
+    """
+    assert cell.data.n_labeled is not None, "a cell has its number of labels"
+    plain = with_method(laplacenet(cell.data.name, cell.data.n_labeled, cell.model.name), cell.method.name)
+    varied = with_method(replace(base, model=cell.model), cell.method.name)
+    factor = cell.train.batch_size // plain.train.batch_size
+    labeled = factor * varied.train.labeled_batch_size
+    return replace(
+        varied,
+        augment=replace(varied.augment, **_changes(cell.augment, plain.augment)),
+        graph=replace(varied.graph, **_changes(cell.graph, plain.graph)),
+        train=replace(varied.train, batch_size=factor * varied.train.batch_size, labeled_batch_size=labeled),
+        method=replace(varied.method, **_changes(cell.method, plain.method)),
+    )
+
+
+def _changes(section: Any, plain: Any) -> dict[str, Any]:
+    values = {field.name: getattr(section, field.name) for field in fields(section)}
+    return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
 
 def on_split(
