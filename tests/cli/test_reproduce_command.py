@@ -67,19 +67,31 @@ def test_the_list_of_all_tables_fits_a_terminal_and_leaves_other_methods_to_the_
 
 def test_the_list_under_a_preset_shows_its_costs_and_records(tmp_path: Path) -> None:
     plain = record_of(headline_with_views(3))
-    for split in (1, 2):
-        write_record(tmp_path, replace(plain, key=replace(plain.key, split=split, overrides=("preset=fast",))))
+    laid = replace(plain, experiment=replace(preset_named("fast"), name=plain.key.name))
     key = replace(plain.key, base_steps=86_000, overrides=("preset=fast",))
     for split, source in ((0, "published"), (3, "published"), (3, "balanced")):
-        write_record(tmp_path, replace(plain, key=replace(key, split=split, split_source=source)))
+        write_record(tmp_path, replace(laid, key=replace(key, split=split, split_source=source)))
+    write_record(
+        tmp_path, replace(plain, key=replace(key, split=4))
+    )  # an earlier form of the preset had other settings
+    write_record(tmp_path, replace(laid, key=replace(key, base_steps=100)))
     words = ("reproduce", "table-3", "--list", "--preset", "fast", "--column", "cifar100/4000", "--results", tmp_path)
     shown = laplacenet(*words).splitlines()
     assert [line.split()[-1] for line in shown if line.startswith("    ")] == ["3", "-"]
     assert "4 min 57 s" in shown[3]
     assert not any("UDA" in line for line in shown)
     assert "with these settings" in " ".join(shown)
-    (line,) = (line for line in laplacenet(*words, "--steps", "250000").splitlines() if "LaplaceNet" in line)
-    assert line.split()[-1] == "2"
+    (line,) = (line for line in laplacenet(*words, "--steps", "100").splitlines() if "LaplaceNet" in line)
+    assert line.split()[-1] == "1"
+
+
+def test_the_list_says_where_a_setting_does_not_apply_and_refuses_one_that_applies_nowhere(tmp_path: Path) -> None:
+    words = ("reproduce", "table-3", "--list", "--column", "cifar100/4000", "--results", tmp_path)
+    ours, baseline = laplacenet(*words, "--set", "method.ema_decay=0.99").splitlines()[3:5]
+    assert "16 min" in ours
+    assert baseline.endswith("does not apply  -")
+    with pytest.raises(InputError, match="unknown model 'x'"):
+        laplacenet(*words, "--set", "model.name=x")
 
 
 def test_other_methods_are_run_where_their_row_or_preset_is_asked_for() -> None:

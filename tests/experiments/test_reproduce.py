@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from references_experiments import TINY, split_files, write_tiny_data
+from references_experiments import TINY, record_of, split_files, write_tiny_data
 from references_runs import StopAfter
 
 from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
-from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
+from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path, write_record
 from laplacenet.experiments.paper.reproduce import (
     Places,
     PlannedRun,
@@ -86,6 +86,7 @@ def test_under_a_preset_a_cell_keeps_its_network_and_method(cell: Cell) -> None:
         ("class-weighting", "weighted by certainty and class", {"method.class_weighting": True}),
         ("table-9", "without strong augmentation", {"augment.n_unlabeled_samples": 0, "augment.cutout": 0.0}),
         ("table-3", "Supervised baseline", {"method.n_views": 3, "method.mixup_alpha": 1.0}),
+        ("table-8", "without MixUp", {"method.mixup_alpha": 0.0, "method.cutmix_share": 0.0}),
     ],
 )
 def test_under_a_preset_a_cell_keeps_what_sets_it_apart(table: str, row: str, expected: dict[str, object]) -> None:
@@ -95,6 +96,37 @@ def test_under_a_preset_a_cell_keeps_what_sets_it_apart(table: str, row: str, ex
             laid = plan_run(cell, 0, Places(), base_steps=400, preset="fast").experiment
             assert {path: operator.attrgetter(path)(laid) for path in expected} == expected
     assert cells
+
+
+def test_under_a_preset_with_other_views_a_cell_keeps_its_number_of_them() -> None:
+    for cell in find_recipe("table-7").cells:
+        laid = plan_run(cell, 0, Places(), base_steps=400, preset="digits").experiment
+        assert f"n_a = {laid.method.n_views}" == cell.row
+
+
+def test_a_preset_of_laplacenet_is_refused_for_other_methods() -> None:
+    for recipe, row in (("table-4", "UDA"), ("few-labels", "FlexMatch")):
+        for cell in find_recipe(recipe).others:
+            if cell.row == row:
+                with pytest.raises(InputError, match=f"--preset fast is for LaplaceNet and its baselines; {row} has"):
+                    plan_run(cell, 0, Places(), base_steps=400, preset="fast")
+
+
+@pytest.mark.parametrize("preset", ["original", "equal"])
+def test_the_methods_presets_leave_the_papers_own_cells_as_they_are(preset: str) -> None:
+    for cell in find_recipe("table-3").cells:
+        assert plan_run(cell, 0, Places(), preset=preset) == plan_run(cell, 0, Places())
+
+
+def test_a_record_of_an_earlier_form_of_the_preset_is_refused(tmp_path: Path) -> None:
+    planned = plan_run(HEADLINE, 0, Places(), base_steps=86_000, preset="fast")
+    record = record_of(HEADLINE.experiment, base_steps=86_000)
+    write_record(tmp_path, replace(record, key=planned.key, experiment=planned.experiment))
+    assert is_recorded(planned, tmp_path)
+    former = replace(planned.experiment, train=replace(planned.experiment.train, weight_decay=5e-4))
+    write_record(tmp_path, replace(record, key=planned.key, experiment=former))
+    with pytest.raises(InputError, match=r"preset=fast had other settings then; move it away or name other --results"):
+        is_recorded(planned, tmp_path)
 
 
 def test_under_a_preset_laplacenets_own_cell_is_the_preset() -> None:

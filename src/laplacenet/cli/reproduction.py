@@ -18,7 +18,7 @@ from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.paper.moons_record import FOLDER
 from laplacenet.experiments.paper.plan import whole_plan
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, Recipe, find_recipe
-from laplacenet.experiments.paper.records import Record, RunKey, read_record, read_records, record_path
+from laplacenet.experiments.paper.records import Record, read_record, read_records, record_path
 from laplacenet.experiments.paper.reproduce import (
     Places,
     PlannedRun,
@@ -29,7 +29,7 @@ from laplacenet.experiments.paper.reproduce import (
     unique,
     unreadable_datasets,
 )
-from laplacenet.experiments.paper.series import RecordBook
+from laplacenet.experiments.paper.series import RecordBook, settings_of
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.presets import JUDGED_EVERY, preset_named
 from laplacenet.runtime import (
@@ -44,7 +44,7 @@ from laplacenet.runtime import (
 from laplacenet.training import Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
-ALL = "all"
+ALL, DOES_NOT_APPLY = "all", "does not apply"
 FIGURE_2, FIGURE_2_SEEDS = FOLDER, range(5)
 USED_BY_FIGURE_2 = {"name", "--list", "--splits", "--results"}
 UNUSED_BY_ALL = {"--column", "--row", "--splits", "--steps", "--preset", "--set"}
@@ -72,7 +72,7 @@ class Request:
 
     @property
     def base_steps(self) -> int:
-        """What stands for the paper's 250 000 steps: `--steps`, or those of a preset of its own."""
+        """What stands for the paper's 250 000 steps: `--steps`, or those of a preset such as `fast`."""
         if self.steps is not None and self.steps < 1:
             raise InputError(f"--steps {self.steps}: give at least one")
         is_own = self.preset is None or self.preset in METHOD_PRESETS
@@ -86,9 +86,8 @@ class Request:
         return is_changed or self.steps is not None or bool(self.settings)
 
     def run_of(self, cell: Cell, split: int, places: Places) -> PlannedRun:
-        preset = self.preset if cell.preset is None else None  # another method's cell has its preset already
         settings = tuple(self.settings or ())
-        return plan_run(cell, split, places, base_steps=self.base_steps, preset=preset, overrides=settings)
+        return plan_run(cell, split, places, base_steps=self.base_steps, preset=self.preset, overrides=settings)
 
     def execution(self) -> Execution:
         return Execution(
@@ -164,9 +163,12 @@ def list_cells(request: Request, book: RecordBook) -> None:
         typer.echo(
             "figure-2\n  Figure 2: two moons, graph pseudo-labels against the network's own\n  seconds on a CPU\n"
         )
-    for name in [] if request.name == FIGURE_2 else RECIPES if request.name is None else [request.name]:
+    recipes = [] if request.name == FIGURE_2 else RECIPES if request.name is None else [request.name]
+    cells_of = {name: _cells(find_recipe(name), request, is_listed=not request.has_other_settings) for name in recipes}
+    if request.has_other_settings:
+        _require_one_to_fit([cell for cells in cells_of.values() for cell in cells], request)
+    for name, cells in cells_of.items():
         recipe = find_recipe(name)
-        cells = _cells(recipe, request, is_listed=not request.has_other_settings)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
         others = {cell.row for cell in recipe.others if cell.preset is not None} if request.name is None else set()
         show_cells([cell for cell in cells if cell.row not in others], request, book)
@@ -187,6 +189,18 @@ def list_cells(request: Request, book: RecordBook) -> None:
     )
 
 
+def _require_one_to_fit(cells: Sequence[Cell], request: Request) -> None:
+    """Settings that fit no cell are refused as they would be without `--list`."""
+    refusals = []
+    for cell in cells:
+        try:
+            request.run_of(cell, 0, Places())
+        except InputError as error:
+            refusals.append(error)
+    if cells and len(refusals) == len(cells):
+        raise refusals[0]
+
+
 def show_cells(cells: Sequence[Cell], request: Request, book: RecordBook) -> None:
     """By data set and number of labels; every column as wide as its longest entry."""
     rows = [_listed(cell, request, book) for cell in cells]
@@ -203,14 +217,17 @@ def _listed(cell: Cell, request: Request, book: RecordBook) -> tuple[str, ...]:
     row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
     if not request.has_other_settings:
         return row, published, _cost(cell.experiment), _recorded(cell, book)
-    run = request.run_of(cell, 0, Places())
-    n_recorded = sum(is_another_split(record.key, run.key) for record in book.records)
+    try:
+        run = request.run_of(cell, 0, Places())
+    except InputError:
+        return row, published, DOES_NOT_APPLY, "-"
+    n_recorded = sum(is_same_but_for_split(record, run) for record in book.records)
     return row, published, _cost(run.experiment), str(n_recorded or "-")
 
 
-def is_another_split(key: RunKey, other: RunKey) -> bool:
-    """Whether both are the same run but for the labels that are given."""
-    return replace(key, split=other.split, split_source=other.split_source) == other
+def is_same_but_for_split(record: Record, run: PlannedRun) -> bool:
+    key = replace(record.key, split=run.key.split, split_source=run.key.split_source)
+    return key == run.key and settings_of(record.experiment) == settings_of(run.experiment)
 
 
 def _cost(experiment: Experiment) -> str:

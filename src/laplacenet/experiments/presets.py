@@ -76,9 +76,9 @@ def fast() -> Experiment:
     """CIFAR-100 in five minutes of an H200: few steps at a high rate, the first half of them on small pictures.
 
     Labels come from averaged weights, with batch statistics of unaugmented pictures, because those of small pictures do
-    not fit whole ones. Weights decay less than in the paper, because the rate is higher; those of the classifier least,
-    so that it may be surer. MixUp is stronger, and half of the steps have CutMix in its place: otherwise the network
-    memorizes its labels, wrong ones too.
+    not fit whole ones. Weights decay less than in the paper, because at a higher rate the same decay forgets sooner;
+    those of the classifier least, so that it may be surer. MixUp is stronger, and half of the steps have CutMix in its
+    place: otherwise the network memorizes its labels, wrong ones too.
     """
     experiment = replace(cifar100(), name="fast")
     train = replace(

@@ -44,6 +44,7 @@ FIGURES = ("figure-3", "figure-4", "class-weighting")
 CURVES = ("table-8", *FIGURES)
 REM_PER_INCH = 3.9  # two thirds of its own size
 HEADLINE_TABLES = ("table-3", "table-4", "table-6")
+ERROR_TABLES = (*HEADLINE_TABLES, "table-5", "table-7", "table-8", "few-labels")  # where two have a number, the first
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,9 @@ def report_content(book: RecordBook) -> dict[str, Any]:
 
 def other_settings(book: RecordBook) -> Grid | None:
     """A row for each preset or setting under which a cell of the paper was run; None where none was."""
-    cells = [cell for name in HEADLINE_TABLES for cell in find_recipe(name).cells]
-    published = {cell.experiment.name: str(cell.published) for cell in cells if cell.published is not None}
+    recipes = [find_recipe(name) for name in ERROR_TABLES]
+    cells = [cell for recipe in recipes for cell in (*recipe.cells, *recipe.others)]
+    published = {cell.experiment.name: str(cell.published) for cell in reversed(cells) if cell.published is not None}
     rows = [
         (
             series.records[0].key.name,
@@ -162,10 +164,11 @@ def other_settings(book: RecordBook) -> Grid | None:
             str(series.spread(last_error) or ABSENT),
             schedule(series),
             str(series.spread(minutes) or ABSENT),
+            ", ".join(dict.fromkeys(_commit(record) for record in series.records)),
         )
         for series in book.with_other_settings()
     ]
-    columns = ("experiment", "settings", "published error, %", "ours, %", "runs", "minutes of training")
+    columns = ("experiment", "settings", "published error, %", "ours, %", "runs", "minutes of training", "commit")
     return Grid(columns, tuple(rows)) if rows else None
 
 
@@ -214,9 +217,13 @@ def run_row(record: Record) -> dict[str, str]:
         "result": result if record.diverged_at_step is None else f"diverged after step {record.diverged_at_step}",
         "hours": f"{outcome.total_s / 3600:.2f}",
         "machine": machine(record.provenance),
-        "commit": str(record.provenance.get("commit", "unknown"))[:12],
+        "commit": _commit(record),
         "counts": "yes" if _counts(record) else "no, other settings than the paper's",
     }
+
+
+def _commit(record: Record) -> str:
+    return str(record.provenance.get("commit", "unknown"))[:12]
 
 
 def _counts(record: Record) -> bool:

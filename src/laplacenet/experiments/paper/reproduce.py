@@ -15,7 +15,8 @@ from laplacenet.experiments.notation import override
 from laplacenet.experiments.paper.plan import PlanEntry
 from laplacenet.experiments.paper.recipes import Cell
 from laplacenet.experiments.paper.records import Record, RunKey, make_record, read_record, record_path, write_record
-from laplacenet.experiments.paper.variants import PAPER_STEPS, on_split, varied_as
+from laplacenet.experiments.paper.series import settings_of
+from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, on_split, varied_as
 from laplacenet.experiments.presets import with_method_preset, with_preset
 from laplacenet.experiments.run import read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
@@ -66,11 +67,17 @@ def plan_run(
     settings, split_file = overrides, places.split_files.get(cell.dataset)
     experiment = on_split(cell.experiment, split, folder=places.data, split_file=split_file, base_steps=base_steps)
     source = "balanced" if split_file is None else "published"
+    is_own = cell.experiment.method.name in OWN_METHODS
+    if preset in METHOD_PRESETS and (is_own or cell.preset is not None):
+        preset = None  # the cell has these settings already
     if preset is not None:
         if preset in METHOD_PRESETS:
             laid = with_method_preset(experiment, preset)
-        else:
+        elif is_own:
             laid = varied_as(cell.experiment, with_preset(experiment, preset))
+        else:
+            methods = " and ".join(METHOD_PRESETS)
+            raise InputError(f"--preset {preset} is for LaplaceNet and its baselines; {cell.row} has {methods}")
         experiment = replace(laid, name=experiment.name, train=replace(laid.train, steps=experiment.train.steps))
         overrides = (f"preset={preset}", *overrides)
     key = RunKey(cell.experiment.name, split, source, base_steps, overrides)
@@ -93,12 +100,21 @@ def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
 
 
 def is_recorded(run: PlannedRun, results: Path) -> bool:
-    """Whether there is a record that can be read; a damaged one does not count."""
+    """Whether there is a record that can be read; a damaged one does not count.
+
+    One that an earlier form of the preset has left is refused: it is neither this run's nor to be replaced.
+    """
     path = record_path(results, run.key)
     try:
-        return path.is_file() and read_record(path).key == run.key
+        record = read_record(path) if path.is_file() else None
     except InputError:
         return False
+    if record is None or record.key != run.key:
+        return False
+    if run.key.overrides and settings_of(record.experiment) != settings_of(run.experiment):
+        said = f"{', '.join(run.key.overrides)} had other settings then"
+        raise InputError(f"{path}: the record of an earlier run, and {said}; move it away or name other --results")
+    return True
 
 
 def unreadable_datasets(runs: Iterable[PlannedRun]) -> dict[str, str]:

@@ -135,7 +135,7 @@ class RecordBook:
         groups: dict[tuple[RunKey, Experiment], list[Record]] = {}
         for record in self.records:
             if record.key.overrides:
-                group = replace(record.key, split=0), _settings(record.experiment, record.experiment.train.steps)
+                group = replace(record.key, split=0), settings_of(record.experiment)
                 groups.setdefault(group, []).append(record)
         found = [Series(key.base_steps, key.split_source, records=_by_split(g)) for (key, _), g in groups.items()]
         return sorted(found, key=lambda series: (series.records[0].key.name, -series.base_steps))
@@ -151,12 +151,13 @@ class RecordBook:
 def belongs_to(record: Record, experiment: Experiment) -> bool:
     if record.key.name != experiment.name or record.key.overrides:
         return False
-    return _settings(record.experiment, experiment.train.steps) == _settings(experiment, experiment.train.steps)
+    return settings_of(record.experiment) == settings_of(experiment)
 
 
-def _settings(experiment: Experiment, steps: int) -> Experiment:
+def settings_of(experiment: Experiment) -> Experiment:
+    """The experiment without what differs between the runs of one series and of others: split, seed, steps."""
     data = DataConfig(name=experiment.data.name)
-    return replace(experiment, seed=0, data=data, train=replace(experiment.train, steps=steps))
+    return replace(experiment, seed=0, data=data, train=replace(experiment.train, steps=PAPER_STEPS))
 
 
 def _by_split(records: list[Record]) -> tuple[Record, ...]:

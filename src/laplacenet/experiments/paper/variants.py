@@ -11,6 +11,7 @@ from laplacenet.experiments.experiment import DataConfig, Experiment, with_metho
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 from laplacenet.training import LaplaceNetConfig, TrainConfig
+from laplacenet.training.methods.laplacenet import MixUpConfig
 
 PAPER_STEPS = 250_000
 TRAINING = {  # the paper's Table II; its text says 0.3 for the learning rate, its table and the authors' commands 0.03
@@ -18,6 +19,7 @@ TRAINING = {  # the paper's Table II; its text says 0.3 for the learning rate, i
     "cifar100": TrainConfig(steps=PAPER_STEPS, batch_size=100, labeled_batch_size=50, lr=0.03),
     "mini-imagenet": TrainConfig(steps=PAPER_STEPS, batch_size=100, labeled_batch_size=50, lr=0.1),
 }
+OWN_METHODS = ("laplacenet", "supervised", "network-labels")  # the method and the baselines of its paper
 MIXUP_ALPHA = {"cifar10": 1.0, "cifar100": 0.5, "mini-imagenet": 0.5}
 
 
@@ -93,21 +95,25 @@ def with_scaled_steps(experiment: Experiment, factor: int) -> Experiment:
 
 
 def varied_as(cell: Experiment, base: Experiment) -> Experiment:
-    """`base` with the network and method of one of the paper's cells, and all that sets it apart from LaplaceNet's own.
+    """`base` with the network, method and number of views of one of the paper's cells, and all that sets it apart.
 
-    A multiple of the paper's batch becomes the same multiple of the base's.
+    A multiple of the paper's batch becomes the same multiple of the base's; a cell without MixUp has no CutMix either.
     """
     assert cell.data.n_labeled is not None, "a cell has its number of labels"
+    assert isinstance(cell.method, MixUpConfig), "a cell of LaplaceNet or one of its baselines"
     plain = with_method(laplacenet(cell.data.name, cell.data.n_labeled, cell.model.name), cell.method.name)
     varied = with_method(replace(base, model=cell.model), cell.method.name)
     factor = cell.train.batch_size // plain.train.batch_size
     labeled = factor * varied.train.labeled_batch_size
+    apart = {**_changes(cell.method, plain.method), "n_views": cell.method.n_views}
+    if not cell.method.mixup_alpha:
+        apart["cutmix_share"] = 0.0
     return replace(
         varied,
         augment=replace(varied.augment, **_changes(cell.augment, plain.augment)),
         graph=replace(varied.graph, **_changes(cell.graph, plain.graph)),
         train=replace(varied.train, batch_size=factor * varied.train.batch_size, labeled_batch_size=labeled),
-        method=replace(varied.method, **_changes(cell.method, plain.method)),
+        method=replace(varied.method, **apart),
     )
 
 
