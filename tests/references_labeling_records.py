@@ -3,6 +3,7 @@
 Each measurement runs the command as a user does, in a process of its own, and judges labels that it never saw.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -71,13 +72,14 @@ def write_jpegs(
 def measured(run: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `laplacenet label` with a test list, and say what came of it."""
     command = [sys.executable, "-m", "laplacenet", "label", *arguments, "--out", str(run)]
-    started_at = time.perf_counter()
+    started_at, cpu_before = time.perf_counter(), _cpu_seconds_of_children()
     subprocess.run(command, check=True, capture_output=True)
-    seconds = time.perf_counter() - started_at
+    seconds, cpu_seconds = time.perf_counter() - started_at, _cpu_seconds_of_children() - cpu_before
     summary = load_labeling(run).summary
     calibration = summary.calibration
     return {
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "choices": summary.choices,
         "notes": summary.notes,
         "accuracy": asdict(summary.estimate)["test_accuracy"],
@@ -86,6 +88,11 @@ def measured(run: Path, arguments: Sequence[str]) -> dict[str, Any]:
         "n_estimate": summary.estimate.n,
         "calibration_error": None if calibration is None else calibration.error,
     }
+
+
+def _cpu_seconds_of_children() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def raw_pixel_accuracy(pictures: Path, labels: Path, truth: Path, *, k: int = 25) -> float:

@@ -12,6 +12,7 @@ from laplacenet.labeling.evidence import graph_scores, stratified_folds
 from laplacenet.labeling.result import Estimate
 
 CONFIG = GraphConfig(k=15)
+N_TRIALS = 100
 UNEQUAL = [0.4, 0.3, 0.15, 0.1, 0.05]
 
 
@@ -48,7 +49,7 @@ def test_the_interval_covers_the_true_accuracy_about_as_often_as_it_says(
     X, truth = clusters(600, 5, noise=noise, shares=shares)
     graph = connect(unit_rows(X), CONFIG)
     n_covered, class_covered, errors = 0, [], []
-    for seed in range(200):
+    for seed in range(N_TRIALS):
         given = some_given(truth, draw(truth, seed))  # type: ignore[operator]
         estimate, labels = estimated(graph, given, prior, 5, seed)
         is_right, is_found = labels == truth, given < 0
@@ -60,7 +61,7 @@ def test_the_interval_covers_the_true_accuracy_about_as_often_as_it_says(
             if entry.accuracy is not None:
                 true = float(is_right[is_found & (truth == number)].double().mean())
                 class_covered.append(entry.accuracy.low <= true <= entry.accuracy.high)
-    assert n_covered / 200 >= 0.90
+    assert n_covered / N_TRIALS >= 0.90
     assert np.mean(class_covered) >= 0.88
     assert abs(np.mean(errors)) < 0.03
 

@@ -33,8 +33,7 @@ def test_ten_thousand_embeddings_are_labeled_within_thirty_seconds(tmp_path: Pat
     (tmp_path / "truth.csv").write_text("".join(f"{row},{digit}\n" for row, digit in enumerate(truth)))
     found = measured(tmp_path / "run", [str(tmp_path / "embeddings.npz"), "--test", str(tmp_path / "truth.csv")])
     record("embeddings.json", "10 000 grey 28×28 pictures as embeddings, 10 labels a class", run=found)
-    share_of_a_core = min(1.0, (os.cpu_count() or 1) / max(0.1, os.getloadavg()[0]))
-    assert found["seconds"] * share_of_a_core < 30  # on a machine that does nothing else
+    assert found["cpu_seconds"] < 2 * 30  # on two cores that do nothing else; beside other tests the clock says little
     assert found["estimate"]["low"] <= found["accuracy"]["value"] <= found["estimate"]["high"]
 
 
