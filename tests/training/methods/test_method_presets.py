@@ -17,7 +17,7 @@ from laplacenet.experiments.presets import cifar10, cifar100, digits, mini_image
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS, Problem, VectorViews, config_class
 from laplacenet.training.methods.fast_swa import FastSWA
-from laplacenet.training.methods.presets import METHOD_PRESETS, PRESETS, method_preset, on_cifar100
+from laplacenet.training.methods.presets import EQUAL, METHOD_PRESETS, PRESETS, method_preset, on_cifar100
 
 PAIRS = [(method, preset) for method, presets in PRESETS.items() for preset in presets if method in METHODS]
 
@@ -83,10 +83,11 @@ def test_a_comparison_on_equal_terms_keeps_its_network_and_steps() -> None:
 
 @pytest.mark.parametrize("preset", METHOD_PRESETS)
 def test_reproduce_takes_a_methods_preset_and_keeps_the_schedule(preset: str) -> None:
-    cell = next(cell for cell in find_recipe("table-3").cells if cell.experiment.method.name == "laplacenet")
-    run = plan_run(cell, 0, Places(), base_steps=1000, preset=preset)
+    cell = next(cell for cell in find_recipe("few-labels").others if cell.experiment.method.name == "flexmatch")
+    run = plan_run(cell, 0, Places(), base_steps=250_000, preset=preset)
     assert run.key.overrides == (f"preset={preset}",)
-    assert run.experiment.train.steps == 1000
+    assert run.experiment.train.steps == cell.experiment.train.steps
+    assert (run.experiment.train != cell.experiment.train) == (preset == EQUAL)  # the cell has the original ones
 
 
 def test_weights_and_thresholds_follow_the_number_of_classes_under_both_presets() -> None:
