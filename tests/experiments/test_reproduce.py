@@ -125,7 +125,7 @@ def test_a_record_of_an_earlier_form_of_the_preset_is_refused(tmp_path: Path) ->
     assert is_recorded(planned, tmp_path)
     former = replace(planned.experiment, train=replace(planned.experiment.train, weight_decay=5e-4))
     write_record(tmp_path, replace(record, key=planned.key, experiment=former))
-    with pytest.raises(InputError, match=r"preset=fast had other settings then; move it away or name other --results"):
+    with pytest.raises(InputError, match="recorded when preset=fast meant other settings; move it away or choose"):
         is_recorded(planned, tmp_path)
 
 

@@ -44,7 +44,7 @@ from laplacenet.runtime import (
 from laplacenet.training import Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
-ALL, DOES_NOT_APPLY = "all", "does not apply"
+ALL = "all"
 FIGURE_2, FIGURE_2_SEEDS = FOLDER, range(5)
 USED_BY_FIGURE_2 = {"name", "--list", "--splits", "--results"}
 UNUSED_BY_ALL = {"--column", "--row", "--splits", "--steps", "--preset", "--set"}
@@ -165,13 +165,12 @@ def list_cells(request: Request, book: RecordBook) -> None:
         )
     recipes = [] if request.name == FIGURE_2 else RECIPES if request.name is None else [request.name]
     cells_of = {name: _cells(find_recipe(name), request, is_listed=not request.has_other_settings) for name in recipes}
-    if request.has_other_settings:
-        _require_one_to_fit([cell for cells in cells_of.values() for cell in cells], request)
+    runs = _fitting_runs([cell for cells in cells_of.values() for cell in cells], request)
     for name, cells in cells_of.items():
         recipe = find_recipe(name)
         typer.echo(f"{recipe.name}\n  {recipe.title}")
         others = {cell.row for cell in recipe.others if cell.preset is not None} if request.name is None else set()
-        show_cells([cell for cell in cells if cell.row not in others], request, book)
+        show_cells([cell for cell in cells if cell.row not in others], runs, book)
         if others:
             typer.echo(f"  {len(others)} other methods: laplacenet reproduce {name} --list")
         typer.echo("")
@@ -189,21 +188,27 @@ def list_cells(request: Request, book: RecordBook) -> None:
     )
 
 
-def _require_one_to_fit(cells: Sequence[Cell], request: Request) -> None:
-    """Settings that fit no cell are refused as they would be without `--list`."""
-    refusals = []
+def _fitting_runs(cells: Sequence[Cell], request: Request) -> dict[Cell, PlannedRun] | None:
+    """The run of each cell that the request's settings apply to; None where it asks for the paper's.
+
+    Settings that apply to no cell are refused, as they are without `--list`.
+    """
+    if not request.has_other_settings:
+        return None
+    runs, refusals = {}, []
     for cell in cells:
         try:
-            request.run_of(cell, 0, Places())
+            runs[cell] = request.run_of(cell, 0, Places())
         except InputError as error:
             refusals.append(error)
-    if cells and len(refusals) == len(cells):
+    if refusals and not runs:
         raise refusals[0]
+    return runs
 
 
-def show_cells(cells: Sequence[Cell], request: Request, book: RecordBook) -> None:
+def show_cells(cells: Sequence[Cell], runs: dict[Cell, PlannedRun] | None, book: RecordBook) -> None:
     """By data set and number of labels; every column as wide as its longest entry."""
-    rows = [_listed(cell, request, book) for cell in cells]
+    rows = [_listed(cell, runs, book) for cell in cells]
     widths = [max(map(len, entries)) for entries in zip(*rows, strict=True)]
     for column in dict.fromkeys(cell.column for cell in cells):
         typer.echo(f"  {column}")
@@ -212,15 +217,14 @@ def show_cells(cells: Sequence[Cell], request: Request, book: RecordBook) -> Non
             typer.echo(f"    {'  '.join(padded)}".rstrip())
 
 
-def _listed(cell: Cell, request: Request, book: RecordBook) -> tuple[str, ...]:
+def _listed(cell: Cell, runs: dict[Cell, PlannedRun] | None, book: RecordBook) -> tuple[str, ...]:
     published = "" if cell.published is None else str(cell.published)
     row = cell.row if cell.preset is None else f"{cell.row}, {cell.preset}"
-    if not request.has_other_settings:
+    if runs is None:
         return row, published, _cost(cell.experiment), _recorded(cell, book)
-    try:
-        run = request.run_of(cell, 0, Places())
-    except InputError:
-        return row, published, DOES_NOT_APPLY, "-"
+    run = runs.get(cell)
+    if run is None:
+        return row, published, "does not apply", "-"
     n_recorded = sum(is_same_but_for_split(record, run) for record in book.records)
     return row, published, _cost(run.experiment), str(n_recorded or "-")
 

@@ -102,7 +102,7 @@ def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
 def is_recorded(run: PlannedRun, results: Path) -> bool:
     """Whether there is a record that can be read; a damaged one does not count.
 
-    One that an earlier form of the preset has left is refused: it is neither this run's nor to be replaced.
+    A record made with an earlier form of the preset is refused: it is not this run's, and must not be replaced.
     """
     path = record_path(results, run.key)
     try:
@@ -112,8 +112,10 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
     if record is None or record.key != run.key:
         return False
     if run.key.overrides and settings_of(record.experiment) != settings_of(run.experiment):
-        said = f"{', '.join(run.key.overrides)} had other settings then"
-        raise InputError(f"{path}: the record of an earlier run, and {said}; move it away or name other --results")
+        words = ", ".join(run.key.overrides)
+        raise InputError(
+            f"{path}: recorded when {words} meant other settings; move it away or choose another --results"
+        )
     return True
 
 
