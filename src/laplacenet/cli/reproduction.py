@@ -12,7 +12,7 @@ import typer
 from laplacenet.cli.figure_two import reproduce_figure_two
 from laplacenet.cli.reproduce import parse_splits
 from laplacenet.cli.session import resume_hint, show_epochs, steps_done
-from laplacenet.cli.wording import duration, percent
+from laplacenet.cli.wording import counted, duration, percent
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.paper.moons_record import FOLDER
@@ -86,8 +86,13 @@ class Request:
         return is_changed or self.steps is not None or bool(self.settings)
 
     def run_of(self, cell: Cell, split: int, places: Places) -> PlannedRun:
-        settings = tuple(self.settings or ())
-        return plan_run(cell, split, places, base_steps=self.base_steps, preset=self.preset, overrides=settings)
+        settings, steps = tuple(self.settings or ()), self.base_steps
+        try:
+            return plan_run(cell, split, places, base_steps=steps, preset=self.preset, overrides=settings)
+        except InputError as error:
+            if self.row is not None:
+                raise
+            raise InputError(f"{cell.row}: {error}") from error
 
     def execution(self) -> Execution:
         return Execution(
@@ -268,7 +273,8 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
         for reason in reasons.values():
             typer.echo(f"left out: {reason}", err=True)
         todo = [run for run in todo if run.experiment.data.name not in reasons]
-    typer.echo(f"{len(runs)} runs: {n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}", err=True)
+    counts = f"{n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}"
+    typer.echo(f"{counted(len(runs), 'run')}: {counts}", err=True)
     for run in todo:
         left_s = group.by_first(lambda: None if ends_at is None else ends_at - time.monotonic())
         if left_s is not None and left_s <= 0:

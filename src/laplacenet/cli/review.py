@@ -9,6 +9,7 @@ import typer
 
 from laplacenet.cli.options import Device, existing
 from laplacenet.cli.output import say
+from laplacenet.cli.wording import counted
 
 if TYPE_CHECKING:
     from laplacenet.review.serve import Review
@@ -116,7 +117,3 @@ def write(found: "Review") -> None:
     else:
         typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
     say(f"run folder  {found.folder.path}  ({files})")
-
-
-def counted(n: int, noun: str) -> str:
-    return f"1 {noun}" if n == 1 else f"{n} {noun}s"
