@@ -8,9 +8,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+from references_shapes import modules_with_shapes
 
 if not torch.cuda.is_available():  # Triton reads the source of its kernels, which the hook would wrap
-    install_import_hook("laplacenet", "beartype.beartype")
+    install_import_hook(modules_with_shapes(), "references_shapes.checked")
 
 N_THREADS = 1  # the tests' tensors are small: waking a second thread costs more than it gives
 torch.set_num_threads(N_THREADS)
