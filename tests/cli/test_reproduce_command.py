@@ -1,6 +1,7 @@
 """`laplacenet reproduce` and `laplacenet report` as they are typed: what runs, what is skipped, what is refused."""
 
 import errno
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -46,7 +47,7 @@ def test_the_list_shows_every_cell_with_its_cost_and_what_is_recorded(tmp_path: 
     for name in ("figure-2", "table-3", "table-9", "figure-4", "class-weighting"):
         assert f"\n{name}\n" in f"\n{shown}"
     (headline,) = (line for line in shown.splitlines() if "31.64" in line)
-    assert headline.split() == ["LaplaceNet", "31.64", "±", "0.02", "16", "min", "20", "s", "-"]
+    assert headline.split() == ["LaplaceNet", "31.64", "±", "0.02", "15", "min", "30", "s", "-"]
     assert "not measured" in shown
     _, _, column, only, *_ = laplacenet(
         *("reproduce", "table-3", "--list", "--column", "cifar100/4000", "--row", "LaplaceNet", "--results", tmp_path)
@@ -78,7 +79,7 @@ def test_the_list_under_a_preset_shows_its_costs_and_records(tmp_path: Path) -> 
     words = ("reproduce", "table-3", "--list", "--preset", "fast", "--column", "cifar100/4000", "--results", tmp_path)
     shown = laplacenet(*words).splitlines()
     assert [line.split()[-1] for line in shown if line.startswith("    ")] == ["3", "-"]
-    assert "4 min 57 s" in shown[3]
+    assert "4 min 40 s" in shown[3]
     assert not any("UDA" in line for line in shown)
     assert "with these settings" in " ".join(shown)
     (line,) = (line for line in laplacenet(*words, "--steps", "100").splitlines() if "LaplaceNet" in line)
@@ -88,7 +89,7 @@ def test_the_list_under_a_preset_shows_its_costs_and_records(tmp_path: Path) -> 
 def test_the_list_says_where_a_setting_does_not_apply_and_refuses_one_that_applies_nowhere(tmp_path: Path) -> None:
     words = ("reproduce", "table-3", "--list", "--column", "cifar100/4000", "--results", tmp_path)
     ours, baseline = laplacenet(*words, "--set", "method.ema_decay=0.99").splitlines()[3:5]
-    assert "16 min" in ours
+    assert "15 min" in ours
     assert baseline.endswith("does not apply  -")
     with pytest.raises(InputError, match="unknown model 'x'"):
         laplacenet(*words, "--set", "model.name=x")
@@ -149,6 +150,25 @@ def test_a_presets_steps_hold_unless_others_are_asked_for(data: Path) -> None:
     for steps, expected in ((None, 86_000), (100, 100)):
         runs, _ = requested_runs(replace(asked, steps=steps))
         assert {run.experiment.train.steps for run in runs} == {run.key.base_steps for run in runs} == {expected}
+
+
+def test_runs_are_tested_after_every_epoch_unless_told_otherwise_and_always_at_the_end(
+    data: Path, tmp_path: Path
+) -> None:
+    cell = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--set", "data.n_labeled=8")
+    is_tested, errors = [], []
+    for name, options in (("always", ()), ("seldom", ("--judge-every", "3"))):
+        laplacenet(*tiny(data, tmp_path / name, *cell, "--steps", "90", *options))
+        found = (tmp_path / name / "runs").rglob("epochs.jsonl")
+        (file,) = (one for one in found if not one.parent.name.startswith("checkpoint"))
+        epochs = [json.loads(line) for line in file.read_text().splitlines()]
+        is_tested.append([epoch["test_error"] is not None for epoch in epochs])
+        errors.append(epochs[-1]["test_error"])
+    n_epochs = len(is_tested[0])
+    assert is_tested[0] == [True] * n_epochs
+    assert is_tested[1] == [i % 3 == 0 or i == n_epochs for i in range(1, n_epochs + 1)]
+    assert n_epochs % 3, "or the last epoch would be tested anyway"
+    assert errors[0] == errors[1]
 
 
 def test_time_runs_out_with_a_checkpoint_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:

@@ -182,6 +182,15 @@ CheckpointEvery = Annotated[
         "  [default: 60s]",
     ),
 ]
+JudgeEvery = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Test after every N-th epoch and after the last. The result does not change."
+        "  [default: 1; with --preset fast 10]",
+    ),
+]
 
 
 def options_as(kind: Callable[..., Options], asked: dict[str, Any]) -> Options:

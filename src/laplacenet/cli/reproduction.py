@@ -67,6 +67,7 @@ class Request:
     results: Path
     time_limit: float | None = None
     checkpoint_every: float = 60.0
+    judge_every: int | None = None
     device: str = "auto"
     compile_loss: bool = False
 
@@ -99,7 +100,7 @@ class Request:
             choose_device(self.device),
             compile=self.compile_loss,
             checkpoint_every_s=self.checkpoint_every,
-            judge_every=JUDGED_EVERY.get(self.preset or "", 1),
+            judge_every=self.judge_every or JUDGED_EVERY.get(self.preset or "", 1),
         )
 
 

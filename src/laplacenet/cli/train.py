@@ -12,6 +12,7 @@ from laplacenet.cli.options import (
     DataDir,
     Device,
     Download,
+    JudgeEvery,
     Model,
     Overwrite,
     Preset,
@@ -56,15 +57,6 @@ Pretrained = Annotated[
 Seed = Annotated[int | None, typer.Option(help="The random seed.  [default: 0]")]
 Out = Annotated[Path | None, typer.Option(help="The run folder.  [default: runs/NAME-SEED]")]
 Resume = Annotated[Path | None, typer.Option(callback=existing_run, help="Resume the run in this folder.")]
-JudgeEvery = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Test after every N-th epoch and after the last. The result does not change."
-        "  [default: 1; with --preset fast 10]",
-    ),
-]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Print where the time went, and write it to profile.json in the run folder.")
 ]

@@ -1,8 +1,8 @@
 """A rough estimate of how long a run takes on an H200.
 
 One NVIDIA H200, captured and replayed, bf16. A step has a part that comes with every step and one that comes with every
-image in it (views counted): a line through what `laplacenet bench` measured. An epoch over CIFAR's 50 000 images adds a
-pseudo-label pass and judging; a run adds start-up and what is asked of the last network.
+image in it (views counted): a line through what `laplacenet bench` and whole runs took. An epoch over CIFAR's 50 000
+images adds a pseudo-label pass and judging; a run adds start-up and what is asked of the last network.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from laplacenet.experiments.experiment import Experiment
 
 MEASURED_ON = "one NVIDIA H200"
 N_TRAIN = 50_000
-LABEL_S, JUDGE_S, ONCE_S = 0.25, 0.1, 20.0
+LABEL_S, JUDGE_S, ONCE_S = 0.22, 0.03, 20.0
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class StepCost:
 
 
 STEP_COSTS = {
-    "13-cnn": StepCost(0.67, 0.0094),
-    "wrn-28-2": StepCost(1.7, 0.0076),
+    "13-cnn": StepCost(0.57, 0.0094),
+    "wrn-28-2": StepCost(1.58, 0.0078),
     "wrn-28-8": StepCost(0.0, 0.0471),  # measured for 300 images alone
 }
 
