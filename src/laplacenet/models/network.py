@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from laplacenet.models.lowered import call_lowered
 from laplacenet.runtime import InputError
 from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.sharing import shared_pass
@@ -36,10 +37,17 @@ class Network(nn.Module):
         self.head = Head(embedding_size, n_classes)
 
     def embed(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
-        return shared_pass(self.body, x)
+        return shared_pass(self._embed, x)
 
     def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
         return shared_pass(self._classify, x)
+
+    def _embed(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
+        is_in_bf16 = x.is_cuda and torch.is_autocast_enabled("cuda")
+        if is_in_bf16 and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return call_lowered(self.body, x, torch.get_autocast_dtype("cuda"))
+        z: Tensor = self.body(x)
+        return z
 
     def _classify(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n C"]:
         z = self.embed(x)
