@@ -94,6 +94,19 @@ def test_a_network_computes_the_same_as_with_a_cast_in_each_layer(make: Callable
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
+def test_a_weight_that_two_layers_share_has_the_gradients_of_both() -> None:
+    body = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)).double()
+    body[1].weight = body[0].weight
+    x = torch.randn(2, 3)
+    call_lowered(body, x, torch.float32).sum().backward()
+    weight, gradient = body[0].weight.detach().float(), body[0].weight.grad
+    upper, lower = weight.clone().requires_grad_(), weight.clone().requires_grad_()
+    (x @ lower.T @ upper.T).sum().backward()
+    assert upper.grad is not None
+    assert lower.grad is not None
+    torch.testing.assert_close(gradient, upper.grad.double() + lower.grad.double())
+
+
 def test_weights_that_are_not_trained_or_have_the_precision_are_left_alone() -> None:
     body = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     x = torch.randn(2, 3)

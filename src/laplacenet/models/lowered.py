@@ -61,5 +61,6 @@ def call_lowered(module: nn.Module, x: Tensor, dtype: torch.dtype) -> Tensor:
     }
     if not weights:
         return module(x)  # type: ignore[no-any-return]
-    lowered = Lowered.apply(dtype, *weights.values())  # type: ignore[no-untyped-call]
-    return functional_call(module, dict(zip(weights, lowered, strict=True)), (x,))  # type: ignore[no-any-return]
+    copies = Lowered.apply(dtype, *weights.values())  # type: ignore[no-untyped-call]
+    # two layers that share a weight have a copy each, which torch would refuse if it tied them
+    return functional_call(module, dict(zip(weights, copies, strict=True)), (x,), tie_weights=False)  # type: ignore[no-any-return]
