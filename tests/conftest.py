@@ -7,11 +7,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as N_THREADS below; read w
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
-from references_shapes import modules_with_shapes
+from references_shapes import calls, check_shapes
 
 if not torch.cuda.is_available():  # Triton reads the source of its kernels, which the hook would wrap
-    install_import_hook(modules_with_shapes(), "references_shapes.checked")
+    check_shapes()
 
 N_THREADS = 1  # the tests' tensors are small: waking a second thread costs more than it gives
 torch.set_num_threads(N_THREADS)
@@ -43,6 +42,12 @@ def same_state_of_torch_in_any_order() -> None:
     """Its generator and number of threads would be what the tests before have left."""
     torch.manual_seed(0)
     torch.set_num_threads(N_THREADS)
+
+
+@pytest.fixture(autouse=True)
+def shapes_are_checked_anew() -> None:
+    """In the first calls of each test."""
+    calls.clear()
 
 
 @pytest.fixture(autouse=True)
