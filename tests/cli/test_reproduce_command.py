@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from references_experiments import TINY, headline_with_views, record_of, shorten_figure_two, write_tiny_data
 from typer.testing import CliRunner
@@ -143,6 +144,25 @@ def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tm
     ]
     assert laplacenet("report", "--results", tmp_path / "results", "--out", tmp_path / "out").strip().endswith("html")
     assert "nothing recorded yet" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_path: Path) -> None:
+    splits, lists = data / "cifar100_splits.npz", tmp_path / "labels" / "cifar100"
+    with np.load(splits) as arrays:
+        for key in arrays:
+            count, number = key.split("/")
+            path = lists / f"{count}_balanced_labels" / f"{number}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{row}_a_class.png a_class\n" for row in arrays[key]))
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2")
+    outcomes = []
+    for place in (splits, lists):
+        out = tmp_path / place.stem
+        laplacenet(*tiny(data, out, *words, "--split-file", f"cifar100={place}"))
+        (record,) = read_records(out / "results")
+        outcomes.append((record.key, record.outcome.test_error, record.curve))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0].split_source == "published"
 
 
 def test_a_presets_steps_hold_unless_others_are_asked_for(data: Path) -> None:
@@ -317,6 +337,7 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
         (["table-3", "--row", "VAT", "--set", "method.n_views=2"], "^--set method.n_views=2: unknown field"),
         (["table-8", "--data-dir", "/nowhere"], "--data-dir /nowhere: no such folder"),
         (["table-8", "--split-file", "none.npz"], "none.npz: no such file"),
+        (["table-8", "--split-file", "."], "no such file; give an .npz file, or a folder with files such as 4000_bal"),
         (["all", "--steps", "5", "--column", "x"], "leave out --column, --steps"),
         (["table-8", "--for", "soon"], "give a time such as"),
         (["--list", "--row", "LaplaceNet"], "choose within a table or figure; name it"),

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacenet.data import Split, balanced_split, hide_labels, read_split
+from laplacenet.data import Split, balanced_split, hide_labels, holds_published_lists, read_split
 from laplacenet.runtime import InputError
 
 
@@ -116,6 +116,48 @@ def test_a_missing_key_lists_a_few(tmp_path: Path) -> None:
 def test_a_split_is_read_from_text(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert read_split(tmp_path / name, n=5).labeled.tolist() == [1, 2, 3]
+
+
+def published_lists(folder: Path) -> Path:
+    """As in the folder `data-local/labels` of Mean Teacher's code, with the first lines of one of its lists."""
+    for name, text in (
+        (
+            "500_balanced_labels/00.txt",
+            "40733_airplane.png airplane\n29173_airplane.png airplane\n308_airplane.png airplane\n",
+        ),
+        ("500_balanced_labels/01.txt", "7_pickup_truck.png pickup_truck\n"),
+        ("4000_balanced_labels/00.txt", "3_bird.png bird\n2_cat.png cat\n"),
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_published_lists_name_rows_by_the_names_of_their_pictures(tmp_path: Path) -> None:
+    folder = published_lists(tmp_path)
+    assert read_split(folder, "500/00", n=50_000).labeled.tolist() == [308, 29173, 40733]
+    assert read_split(folder, "500/01", n=50_000).labeled.tolist() == [7]
+    assert read_split(folder, "4000/00", n=4).labeled.tolist() == [2, 3]
+    assert read_split(folder / "4000_balanced_labels" / "00.txt", n=4).labeled.tolist() == [2, 3]
+    assert holds_published_lists(folder)
+    assert not holds_published_lists(folder / "4000_balanced_labels")
+
+
+def test_a_folder_of_published_lists_is_asked_by_their_keys(tmp_path: Path) -> None:
+    folder = published_lists(tmp_path)
+    with pytest.raises(InputError, match="no split '4000/07'; its 3 keys are 4000/00, 500/00, 500/01"):
+        read_split(folder, "4000/07", n=5)
+    with pytest.raises(InputError, match="holds several splits; name one"):
+        read_split(folder, n=5)
+    with pytest.raises(InputError, match=r"500_balanced_labels/00\.txt: the split names row 40733"):
+        read_split(folder, "500/00", n=40_000)
+
+
+@pytest.mark.parametrize("line", ["8_cat.jpg cat", "cat_8.png cat", "8_cat.png cat extra", "8.png"])
+def test_a_line_that_is_not_quite_a_published_one_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.txt").write_text(f"7_cat.png cat\n{line}\n")
+    with pytest.raises(InputError, match=r"a\.txt, line 2: .* is not a row number"):
+        read_split(tmp_path / "a.txt", n=50)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_row_numbers
+from laplacenet.data import DATASET_NAMES, LIST_SUFFIXES, holds_published_lists, holds_row_numbers
 from laplacenet.experiments import DataConfig, Experiment, override
 from laplacenet.experiments.experiment import with_method
 from laplacenet.experiments.presets import preset_for, with_method_preset, with_preset
@@ -99,7 +99,7 @@ def with_labels(data: DataConfig, labels: Sequence[str], split_key: str | None) 
 
 
 def with_label_source(data: DataConfig, labels: str, split_key: str | None) -> DataConfig:
-    """A count, row numbers in `.npz`, `.txt` or `.csv`, or file names and labels in `.csv`, `.tsv` or `.jsonl`."""
+    """A count, row numbers (`.npz`, `.txt`, `.csv`, published lists) or files and labels (`.csv`, `.tsv`, `.jsonl`)."""
     bare = replace(data, n_labeled=None, split_file=None, split_key=None, label_file=None)
     if labels.lstrip("-").isdecimal():
         if split_key is not None:
@@ -108,10 +108,10 @@ def with_label_source(data: DataConfig, labels: str, split_key: str | None) -> D
             raise InputError(f"--labels {labels}: give at least one label for each class")
         return replace(bare, n_labeled=int(labels))
     path = Path(labels).expanduser()
-    if not path.is_file():
+    if not path.is_file() and not holds_published_lists(path):
         raise InputError(
-            f"--labels {labels}: no such file; give a number of labels, a .npz or .txt split,"
-            " or a .csv, .tsv or .jsonl list"
+            f"--labels {labels}: no such file; give a number of labels, a .npz or .txt split, a folder of published"
+            " lists such as 4000_balanced_labels/00.txt, or a .csv, .tsv or .jsonl list"
         )
     if path.suffix.lower() in LIST_SUFFIXES and not holds_row_numbers(path):
         return replace(bare, label_file=str(path.resolve()))

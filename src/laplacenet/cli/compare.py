@@ -36,7 +36,10 @@ Steps = Annotated[int | None, typer.Option(min=1, help="The steps of each run, i
 Seeds = Annotated[int, typer.Option(help="How many runs of each method, each with a seed and labels of its own.")]
 SplitKey = Annotated[
     str | None,
-    typer.Option(help='Which split, where an .npz file holds several; "4000/{split:02d}" takes another for each seed.'),
+    typer.Option(
+        help="Which split, where an .npz file or a folder holds several;"
+        ' "4000/{split:02d}" takes another for each seed.'
+    ),
 ]
 Tune = Annotated[
     float | None,

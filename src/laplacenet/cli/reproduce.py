@@ -64,7 +64,8 @@ SplitFiles = Annotated[
     typer.Option(
         "--split-file",
         metavar="[DATASET=]FILE",
-        help="Published splits (.npz with keys such as 4000/00); may be repeated. Without it splits are drawn.",
+        help="Published splits: an .npz file with keys such as 4000/00, or a folder of lists such as"
+        " 4000_balanced_labels/00.txt. May be repeated. Without it splits are drawn.",
     ),
 ]
 Runs = Annotated[Path, typer.Option(help="Where run folders go.")]
@@ -103,6 +104,8 @@ def reproduce(
       laplacenet reproduce table-4 --list
       laplacenet reproduce table-3 --column cifar100/4000 --splits 0-4
         --data-dir DIR --split-file FILE
+      laplacenet reproduce table-3 --column cifar100/4000 --row LaplaceNet
+        --preset fast --splits 1 --split-file FILE --results my_results
       laplacenet reproduce figure-3 --steps 25000 --for 9m
       laplacenet reproduce all --for 25m --split-file cifar10=FILE
         --split-file cifar100=FILE

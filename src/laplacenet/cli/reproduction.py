@@ -13,6 +13,7 @@ from laplacenet.cli.figure_two import reproduce_figure_two
 from laplacenet.cli.reproduce import parse_splits
 from laplacenet.cli.session import resume_hint, show_epochs, steps_done
 from laplacenet.cli.wording import counted, duration, percent
+from laplacenet.data import holds_published_lists
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.paper.moons_record import FOLDER
@@ -371,8 +372,11 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
                 f"--split-file {word}: {name} is not requested; choose one of {', '.join(sorted(datasets))}"
             )
         path = Path(file).expanduser()
-        if not path.is_file():
-            raise InputError(f"--split-file {file}: no such file")
+        if not path.is_file() and not holds_published_lists(path):
+            raise InputError(
+                f"--split-file {file}: no such file; give an .npz file, or a folder with files such as"
+                " 4000_balanced_labels/00.txt"
+            )
         files[name] = str(path.resolve())
     return files
 

@@ -37,11 +37,13 @@ Labels = Annotated[
     typer.Option(
         metavar="N|FILE",
         help="How many labels to use, equally many of each class; or which: row numbers in .npz, .txt or .csv, "
-        "or file names and labels in .csv, .tsv or .jsonl, which may be repeated."
+        "a folder of published lists, or file names and labels in .csv, .tsv or .jsonl, which may be repeated."
         "  [default: the preset's number; of your own data, all]",
     ),
 ]
-SplitKey = Annotated[str | None, typer.Option(help="Which split, where an .npz file holds several.")]
+SplitKey = Annotated[
+    str | None, typer.Option(help="Which split, where an .npz file or a folder holds several, such as 4000/00.")
+]
 MethodName = Annotated[
     str | None,
     typer.Option(
@@ -105,6 +107,7 @@ def train(
       laplacenet train digits --labels 100 --seed 1 --set train.lr=0.05
       laplacenet train photos/ --model lite0 --pretrained --set model.pixels=128
       laplacenet train photos/ --for 20m --checkpoint-every 5m
+      laplacenet train --resume runs/photos-0
     """
     asked, started_at = locals(), time.monotonic()  # before the imports, which take seconds
     if resume is not None:

@@ -18,7 +18,14 @@ from laplacenet.data.judges import read_judges
 from laplacenet.data.label_entries import LIST_SUFFIXES
 from laplacenet.data.label_files import read_labels
 from laplacenet.data.load import DATASET_NAMES, load_dataset, two_moons
-from laplacenet.data.splits import Split, balanced_split, hide_labels, holds_row_numbers, read_split
+from laplacenet.data.splits import (
+    Split,
+    balanced_split,
+    hide_labels,
+    holds_published_lists,
+    holds_row_numbers,
+    read_split,
+)
 
 __all__ = [
     "DATASET_NAMES",
@@ -38,6 +45,7 @@ __all__ = [
     "data_hash",
     "describe",
     "hide_labels",
+    "holds_published_lists",
     "holds_row_numbers",
     "joined_classes",
     "label_notes",

@@ -1,6 +1,7 @@
-"""Which rows are labeled: drawn from a seed, or read from published `.npz`, `.txt` and `.csv` files."""
+"""Which rows are labeled: drawn from a seed, or read from `.npz`, `.txt` and `.csv` files and published lists."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,11 @@ from laplacenet.runtime import InputError, stream
 
 N_KEYS_SHOWN = 5
 MOST_DIGITS = 18  # more do not fit into 64 bits
+PUBLISHED_LISTS = "_balanced_labels"
+"""Mean Teacher's authors publish `4000_balanced_labels/00.txt`, and those of fast-SWA and LP follow them."""
+PUBLISHED_LINE = re.compile(
+    r"(\d+)_\S+\.png(\s+\S+)?"
+)  # row number, class and class again, as in `782_truck.png truck`
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +88,11 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
     """The split of `n` rows in a file: `.npz` (the array `key`), `.txt` (one number a line) or `.csv`.
 
     An `.npz` file with one array needs no key. A CSV file is read in its column `index`, or else in its first one.
+    In a folder of published lists the key `4000/00` is the file `4000_balanced_labels/00.txt`.
     """
     path = Path(path)
+    if holds_published_lists(path):
+        path, key = _published_list(path, key), None
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".txt", ".csv"):
         raise InputError(f"{path}: a split is read from a .npz, .txt or .csv file")
@@ -92,7 +101,8 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
     if suffix == ".npz":
         rows = _rows_of_npz(path, key)
     elif suffix == ".txt":
-        rows = _row_numbers(enumerate(read_text(path).splitlines(), start=1), where=path)
+        lines = (_without_class(line) for line in read_text(path).splitlines())
+        rows = _row_numbers(enumerate(lines, start=1), where=path)
     else:
         rows = _rows_of_csv(path)
     values, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
@@ -115,18 +125,39 @@ def holds_row_numbers(path: Path) -> bool:
     return names_rows or is_one_column
 
 
+def holds_published_lists(path: Path) -> bool:
+    """Whether it is a folder with files such as `4000_balanced_labels/00.txt`."""
+    return any(path.glob(f"*{PUBLISHED_LISTS}/*.txt"))
+
+
+def _published_list(folder: Path, key: str | None) -> Path:
+    files = sorted(folder.glob(f"*{PUBLISHED_LISTS}/*.txt"))
+    by_key = {f"{file.parent.name.removesuffix(PUBLISHED_LISTS)}/{file.stem}": file for file in files}
+    return by_key[_chosen_key(list(by_key), key, where=folder)]
+
+
+def _without_class(line: str) -> str:
+    published = PUBLISHED_LINE.fullmatch(line.strip())
+    return published[1] if published else line
+
+
 def _rows_of_npz(path: Path, key: str | None) -> list[int]:
     with open_npz(path) as arrays:
-        keys = list(arrays.keys())
-        chosen = keys[0] if key is None and len(keys) == 1 else key
-        if chosen is None or chosen not in keys:
-            shown = ", ".join(map(in_one_line, keys[:N_KEYS_SHOWN])) + (", …" if len(keys) > N_KEYS_SHOWN else "")
-            asked = "holds several splits; name one" if key is None else f"no split {key!r}"
-            raise InputError(f"{path}: {asked}; its {len(keys)} keys are {shown}")
+        chosen = _chosen_key(list(arrays.keys()), key, where=path)
         rows = arrays[chosen]
     if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
         raise InputError(f"{path}: {chosen} must be a list of integers; got {rows.dtype} {rows.shape}")
     return [int(row) for row in rows]
+
+
+def _chosen_key(keys: Sequence[str], key: str | None, *, where: Path) -> str:
+    """The one that is asked for; where there is only one, it need not be."""
+    chosen = keys[0] if key is None and len(keys) == 1 else key
+    if chosen is None or chosen not in keys:
+        shown = ", ".join(map(in_one_line, keys[:N_KEYS_SHOWN])) + (", …" if len(keys) > N_KEYS_SHOWN else "")
+        asked = "holds several splits; name one" if key is None else f"no split {key!r}"
+        raise InputError(f"{where}: {asked}; its {len(keys)} keys are {shown}")
+    return chosen
 
 
 def _rows_of_csv(path: Path) -> list[int]:
