@@ -14,20 +14,21 @@ from laplacenet.experiments.paper.moons_record import read_moons
 from laplacenet.experiments.paper.plan import SHORT_STEPS
 from laplacenet.experiments.paper.records import Record, read_records
 from laplacenet.experiments.paper.series import RecordBook
-from laplacenet.reports.paper_page import headline
+from laplacenet.reports.paper_page import headline, report_content
 
 README, RESULTS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md"))
 RECORDS = read_records(ROOT / "results")
+UNALIGNED = "one view, without alignment"
 ROWS = {
     "one view": "laplacenet-views-1",
     "three views": "laplacenet",
     "five views": "laplacenet-views-5",
     "one view, three times the batch": "laplacenet-views-1-batch-x3",
-    "one view without RandAugment": "laplacenet-views-1-no-randaugment",
-    "… without alignment": "laplacenet-views-1-no-alignment",
-    "… without alignment, with the loss weighting of Iscen et al.": "laplacenet-views-1-no-alignment-class-weighting",
-    "… without alignment, the network's own pseudo-labels in place of the graph's": "laplacenet-views-1-network-labels",
-    "… without MixUp": "laplacenet-views-1-no-mixup",
+    "one view, without RandAugment": "laplacenet-views-1-no-randaugment",
+    UNALIGNED: "laplacenet-views-1-no-alignment",
+    f"{UNALIGNED}, with the loss weighting of Iscen et al.": "laplacenet-views-1-no-alignment-class-weighting",
+    f"{UNALIGNED}, the network's own pseudo-labels in place of the graph's": "laplacenet-views-1-network-labels",
+    "one view, without MixUp": "laplacenet-views-1-no-mixup",
 }
 WITH_INVARIANCE = ("one view", "three views", "five views", "one view, three times the batch")
 
@@ -44,9 +45,9 @@ def test_the_headline_is_the_reports() -> None:
 
 def test_the_readme_repeats_the_headline() -> None:
     text = " ".join(README.split())
-    for data, shown in (
-        ("cifar100-4000", "4 000 labels (paper: 31.64 %; three"),
-        ("cifar100-10000", "10 000 (paper: 26.60 %; one"),
+    for data, labels, published in (
+        ("cifar100-4000", "4 000", "31.64 ± 0.02"),
+        ("cifar100-10000", "10 000", "26.60 ± 0.23"),
     ):
         errors = [
             100 * one.outcome.test_error
@@ -54,8 +55,22 @@ def test_the_readme_repeats_the_headline() -> None:
             if one.key.name == f"{data}/13-cnn/laplacenet" and one.key.is_full
         ]
         spread = f" ± {np.std(errors, ddof=1):.2f}" if len(errors) > 1 else ""
-        assert f"{np.mean(errors):.2f}{spread} % with {shown}" in text
-        assert shown.split()[-1] == ["one", "two", "three", "four", "five"][len(errors) - 1]
+        (shown,) = re.findall(
+            rf"([^ ]+(?: ± [^ ]+)?) % with {labels} labels \((\d) (?:published )?splits?; paper: (.+?) %\)", text
+        )
+        assert shown == (f"{np.mean(errors):.2f}{spread}", str(len(errors)), published)
+
+
+def test_the_page_counts_the_verdicts_as_the_report_does() -> None:
+    book = RecordBook(RECORDS, moons=read_moons(ROOT / "results"), epochs=read_side_by_side(ROOT / "results"))
+    counts = {verdict: n for verdict, _, n in report_content(book)["counts"]}
+    shown = re.findall(
+        r"(\d+) are reproduced, (\d+) confirmed in direction on a shorter schedule,"
+        r" (\d+) contradicted and (\d+) not yet run",
+        " ".join(RESULTS.split()),
+    )
+    order = ("reproduced", "direction confirmed at a shortened schedule", "contradicted", "not yet run")
+    assert shown == [tuple(str(counts[verdict]) for verdict in order)]
 
 
 def test_the_two_moons_are_the_recorded_ones() -> None:
