@@ -235,6 +235,22 @@ def test_the_preset_fast_is_judged_after_every_tenth_epoch_unless_told_otherwise
     assert seen == [every]
 
 
+def test_a_resumed_run_is_judged_as_often_as_it_began(shell: Shell) -> None:
+    tested = []
+    for name, stops in (("whole", False), ("resumed", True)):
+        command = ("train", "bars.npz", "--labels", "9", *TINY, "--judge-every", "2", "--out", name)
+        if stops:
+            shell.runs_out_of_time(*command, "--checkpoint-every", "0.000001s", "--for", "0.000001s")
+            shell.succeeds("train", "--resume", name)
+        else:
+            shell.succeeds(*command)
+        lines = (shell.folder / name / "epochs.jsonl").read_text().splitlines()
+        epochs = {epoch["epoch"]: epoch["test_error"] for epoch in map(json.loads, lines)}
+        tested.append([number for number, error in epochs.items() if error is not None])
+        assert len(tested[-1]) < len(epochs)
+    assert tested[0] == tested[1]
+
+
 def test_an_average_is_fitted_to_a_short_run_and_that_is_said_whether_or_not_the_method_is_named(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +364,9 @@ def test_the_examples_in_the_help_texts_work(shell: Shell) -> None:
     for command in ("train", "evaluate", "predict", "data"):
         for arguments in examples(shell.succeeds(command, "--help").out):
             if "--truth" in arguments:  # needs a run of label; tests/cli/test_label_command.py has one
+                continue
+            if "--resume" in arguments:  # the run of an example before it, which took its two steps
+                assert "this run is finished" in shell.fails(*arguments)
                 continue
             short = ("--set", "train.steps=2") if command == "train" else ()
             shell.succeeds(*arguments, *short)

@@ -11,6 +11,7 @@ from references_experiments import outcome, record_of
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.records import (
     MAX_POINTS,
+    CurvePoint,
     RunKey,
     make_record,
     read_record,
@@ -131,6 +132,18 @@ def test_a_long_curve_is_thinned_between_its_ends() -> None:
     assert len(points) == MAX_POINTS
     assert (points[0].step, points[-1].step) == (10, 2730)
     assert len({point.step for point in points}) == MAX_POINTS
+
+
+def test_a_thinned_curve_keeps_the_epochs_that_were_tested() -> None:
+    def curve(n: int, every: int) -> tuple[CurvePoint, ...]:
+        return thin_curve([epoch(i, test_error=0.5 if i % every == every - 1 else None) for i in range(n)])
+
+    for n, every in ((95, 10), (61, 2), (200, 4)):
+        points = curve(n, every)
+        assert len(points) == len({point.step for point in points}) == MAX_POINTS
+        assert sum(point.test_error is not None for point in points) == n // every
+        assert (points[0].step, points[-1].step) == (10, 10 * n)
+    assert len(curve(200, 2)) == MAX_POINTS
 
 
 def test_an_interrupted_epoch_is_one_point() -> None:

@@ -4,7 +4,9 @@ import operator
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from references_experiments import TINY, record_of, split_files, write_tiny_data
@@ -205,6 +207,48 @@ def test_a_finished_folder_whose_record_was_lost_is_recorded_without_running(dat
     record = run(planned, where)
     record_path(where.results, planned.key).unlink()
     assert run(planned, where, n_steps=0) == record
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"train": {"lr": 0.1}}, "holds a run with other settings"),
+        ({"data": {"split_key": "4000/01"}}, "holds a run with other settings"),
+    ],
+)
+def test_a_finished_folder_of_other_settings_is_not_recorded(
+    data: Path, tmp_path: Path, change: dict[str, dict[str, Any]], said: str
+) -> None:
+    where = places(data, tmp_path)
+    planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
+    run(planned, where)
+    record_path(where.results, planned.key).unlink()
+    parts = {name: replace(getattr(planned.experiment, name), **fields) for name, fields in change.items()}
+    with pytest.raises(InputError, match=said):
+        run(replace(planned, experiment=replace(planned.experiment, **parts)), where)
+    assert not record_path(where.results, planned.key).exists()
+
+
+def test_a_finished_folder_with_other_labels_is_not_recorded(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data, tmp_path / "own")
+    where = places(tmp_path / "own", tmp_path)
+    planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
+    run(planned, where)
+    record_path(where.results, planned.key).unlink()
+    path = tmp_path / "own" / "cifar100_splits.npz"
+    with np.load(path) as arrays:
+        np.savez(path, **{key: arrays[key][:-1] for key in arrays})
+    with pytest.raises(InputError, match="is of another run: its hash of inputs and given labels"):
+        run(planned, where)
+    assert not record_path(where.results, planned.key).exists()
+
+
+def test_a_record_of_an_earlier_form_of_the_recipe_is_refused(tmp_path: Path) -> None:
+    planned = plan_run(HEADLINE, 0, Places())
+    former = replace(planned.experiment, train=replace(planned.experiment.train, lr=0.1))
+    write_record(tmp_path, replace(record_of(HEADLINE.experiment, split=0), key=planned.key, experiment=former))
+    with pytest.raises(InputError, match="recorded when this row of the paper meant other settings; move it away or"):
+        is_recorded(planned, tmp_path)
 
 
 def test_a_folder_that_holds_another_run_is_left_alone(data: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from references_campaign import Campaign
 from references_review_journal import ReviewJournal
 
 from laplacenet.review.journal import Journal, read_journal
-from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime import InputError, RunFolder, read_whole
 from laplacenet.runtime.run_folder import ANSWERS, read_run_file, write_run_file
 from laplacenet.runtime.sealed_tensors import read_sealed_tensors, write_sealed_tensors
 
@@ -115,6 +115,26 @@ def test_epochs_cut_at_the_end_of_a_line_are_missed(two: tuple[RunFolder, RunFol
     path.write_bytes(b"".join(lines[:2]))
     with pytest.raises(InputError, match="does not begin with the records in"):
         folder.epochs()
+
+
+def test_a_run_that_goes_on_while_its_epochs_are_read_is_not_called_damaged(
+    two: tuple[RunFolder, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, checkpoint = two[0], two[0].path / "checkpoint"
+    checkpoint.mkdir(exist_ok=True)
+    (checkpoint / "epochs.jsonl").write_bytes(b"".join(with_epochs(folder, 2)))
+    n_reads = 0
+
+    def read_slowly(path: Path) -> bytes:
+        nonlocal n_reads
+        content, n_reads = read_whole(path), n_reads + 1
+        if n_reads == 1:  # meanwhile the run records an epoch and saves
+            folder.append_epoch({"step": 9})
+            (checkpoint / "epochs.jsonl").write_bytes((folder.path / "epochs.jsonl").read_bytes())
+        return content
+
+    monkeypatch.setattr("laplacenet.runtime.run_folder.read_whole", read_slowly)
+    assert [epoch["step"] for epoch in RunFolder(folder.path).epochs()] == [0, 1, 9]
 
 
 def test_a_line_that_a_crash_cut_short_is_written_over(two: tuple[RunFolder, RunFolder]) -> None:

@@ -57,6 +57,19 @@ def test_devices_are_chosen_by_name() -> None:
             choose_device(name)
 
 
+def test_a_gpu_that_is_named_becomes_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    current: list[torch.device] = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.set_device", current.append)
+    assert choose_device("cuda") == torch.device("cuda")
+    assert not current
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    assert current == [torch.device("cuda:1")]
+    with pytest.raises(InputError, match="there are 2 CUDA devices"):
+        choose_device("cuda:2")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
 def test_a_missing_gpu_is_said_in_one_line() -> None:
     with pytest.raises(InputError, match="this machine has no CUDA device"):

@@ -1,8 +1,11 @@
 """Algorithm 2 as a whole, on 120 small pictures: what it draws, what it sees, and that it can stop and go on."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,6 +30,7 @@ from laplacenet.training import (
 )
 from laplacenet.training.methods.network_labels import NetworkLabelsConfig
 from laplacenet.training.methods.supervised import SupervisedConfig
+from laplacenet.training.step import Stepper
 
 
 def assert_equal(first: list[Tensor], second: list[Tensor]) -> None:
@@ -50,6 +54,27 @@ def test_training_learns_the_three_classes(pictures: ImageSet) -> None:
     run = run_on(pictures, given_labels(pictures), train=longer, config=config)
     *_, last = train(run)
     assert (last.inference.logits(pictures.images).argmax(1) == pictures.labels).float().mean() > 0.95
+
+
+def test_nothing_of_a_finished_run_waits_for_the_garbage_collector(
+    pictures: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU that would be captured graphs, which may then be freed in any thread and in the midst of another run."""
+    made: list[weakref.ref[Stepper]] = []
+    begin = Stepper.__init__
+
+    def watched(self: Stepper, *args: Any, **kwargs: Any) -> None:
+        made.append(weakref.ref(self))
+        begin(self, *args, **kwargs)
+
+    monkeypatch.setattr(Stepper, "__init__", watched)
+    gc.disable()
+    try:
+        for _ in train(run_on(pictures, given_labels(pictures))):
+            assert made[0]() is not None
+        assert made[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_the_same_seed_gives_the_same_losses_and_weights_bit_for_bit(pictures: ImageSet) -> None:

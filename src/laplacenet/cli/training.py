@@ -11,6 +11,7 @@ from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_s
 from laplacenet.experiments import Task, read_experiment
 from laplacenet.experiments.fitting import fit_method
 from laplacenet.experiments.presets import JUDGED_EVERY
+from laplacenet.experiments.run import judged_every
 from laplacenet.runtime import RunFolder, start_group
 from laplacenet.runtime.monitor import reading_ends_at, time_left
 from laplacenet.runtime.timeline import mark, timeline
@@ -42,7 +43,7 @@ def train_and_report(options: TrainOptions, device: torch.device, *, started_at:
             device,
             compile=options.compile_loss,
             checkpoint_every_s=options.checkpoint_every,
-            judge_every=options.judge_every or JUDGED_EVERY.get(options.preset or "", 1),
+            judge_every=options.judge_every or usual_judge_every(options),
         )
         start_group(device)
         mark("importing")
@@ -53,6 +54,13 @@ def train_and_report(options: TrainOptions, device: torch.device, *, started_at:
         say_outcome(outcome, folder, title=task.experiment.name)
     if options.profile:
         say_profile(line.spans(), folder)
+
+
+def usual_judge_every(options: TrainOptions) -> int:
+    """That of the preset; a run that is resumed keeps what it began with."""
+    if options.resume is not None:
+        return judged_every(RunFolder.open(options.resume))
+    return JUDGED_EVERY.get(options.preset or "", 1)
 
 
 def new_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFolder]:

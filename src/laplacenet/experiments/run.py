@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 ASKED_LAST = ("test_error", "train_invariance", "test_invariance", "test_invariance_as_labeled")
 """What the last network is judged by, as `Judge` and `Outcome` call it: each a matter of a pass over the data."""
 HASH = "hash of inputs and given labels"
+JUDGE_EVERY = "judge_every"
+"""In a run's provenance, if it is not tested after every epoch."""
 
 
 def run_experiment(
@@ -74,7 +76,8 @@ def start_run(
     def write_origin() -> None:
         if folder.has(EXPERIMENT):
             raise InputError(f"{folder.path}: holds a run already; resume it with --resume {folder.path}")
-        folder.write_sealed(PROVENANCE, now | origin(task))
+        seldom = {JUDGE_EVERY: execution.judge_every} if execution.judge_every > 1 else {}
+        folder.write_sealed(PROVENANCE, now | origin(task) | seldom)
 
     with entered_by_first(folder.locked()):
         started = TaskRun.make(task, folder, execution, asked=asked)
@@ -173,6 +176,15 @@ def warn_of_other_test_set(task: Task, history: dict[str, Any]) -> None:
     was, now = data.get("test") if isinstance(data, dict) else None, origin(task)["data"].get("test")
     if was is not None and was != now:
         log.warning("the test set has changed since this run began; earlier and later test errors cannot be compared")
+
+
+def judged_every(folder: RunFolder) -> int:
+    """After every how many epochs the run was to be tested when it began; every one where that is not known."""
+    try:
+        found = folder.read_sealed(PROVENANCE).get(JUDGE_EVERY)
+    except InputError:  # said when the run is resumed
+        return 1
+    return found if type(found) is int and found > 1 else 1
 
 
 def read_experiment(folder: RunFolder) -> Experiment:

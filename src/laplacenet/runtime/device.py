@@ -32,6 +32,8 @@ def choose_device(name: str = "auto") -> torch.device:
         raise InputError(f"device {name!r} asked for, but this machine has no CUDA device; choose auto or cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device {name!r} asked for, but there are {torch.cuda.device_count()} CUDA devices")
+    if device.index is not None:
+        torch.cuda.set_device(device)  # graphs are captured, and kernels of our own run, on the current one
     return device
 
 

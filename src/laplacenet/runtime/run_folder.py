@@ -214,8 +214,14 @@ class RunFolder:
 
     def _sealed_epochs(self) -> list[dict[str, Any]]:
         path = self.path / EPOCHS
+        saved = self._saved_lines()  # first: a run that goes on meanwhile adds a line before it saves it
         lines = read_whole(path) if os.path.lexists(path) else b""
-        self._require_saved(lines)
+        for copy, beginning in saved.items():
+            if not lines.startswith(beginning):
+                raise InputError(
+                    f"{path}: damaged: it does not begin with the records in {copy.relative_to(self.path)};"
+                    " put back the one or the other"
+                )
         before, epochs = "", []
         for number, line in enumerate(lines.split(b"\n")[:-1], 1):
             epoch = parse_json(line, source=f"{path}, line {number}")
@@ -228,14 +234,10 @@ class RunFolder:
             epochs.append(epoch)
         return epochs
 
-    def _require_saved(self, lines: bytes) -> None:
+    def _saved_lines(self) -> dict[Path, bytes]:
         """A checkpoint holds the lines up to it; those that a file has lost since would otherwise not be missed."""
-        for copy in (self.checkpoint / EPOCHS, *sorted(self.path.glob(f"{STAGES}/*/checkpoint/{EPOCHS}"))):
-            if copy.is_file() and not lines.startswith(read_whole(copy)):
-                raise InputError(
-                    f"{self.path / EPOCHS}: damaged: it does not begin with the records in"
-                    f" {copy.relative_to(self.path)}; put back the one or the other"
-                )
+        copies = (self.checkpoint / EPOCHS, *sorted(self.path.glob(f"{STAGES}/*/checkpoint/{EPOCHS}")))
+        return {copy: read_whole(copy) for copy in copies if copy.is_file()}
 
 
 def write_run_file(path: Path, content: dict[str, Any]) -> None:

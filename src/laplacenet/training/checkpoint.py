@@ -165,8 +165,8 @@ def _tensors(learner: nn.Module, position: Position) -> dict[str, Tensor]:
 def _host_copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Copies, from a GPU through pinned memory: the device is waited for once and not for each of them."""
     copies = {name: tensor.detach().to("cpu", non_blocking=True, copy=True) for name, tensor in tensors.items()}
-    if any(tensor.is_cuda for tensor in tensors.values()):
-        torch.cuda.synchronize()
+    for device in {tensor.device for tensor in tensors.values() if tensor.is_cuda}:
+        torch.cuda.synchronize(device)
     return copies
 
 

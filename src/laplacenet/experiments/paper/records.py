@@ -109,14 +109,23 @@ def make_record(
 
 
 def thin_curve(epochs: Sequence[EpochRecord], n: int = MAX_POINTS) -> tuple[CurvePoint, ...]:
-    """At most `n` epochs, evenly spread, the first and the last among them."""
+    """At most `n` epochs, the first and the last among them: those that were tested if possible, others in between."""
     parts: dict[int, list[EpochRecord]] = {}
     for epoch in epochs:
         parts.setdefault(epoch.epoch, []).append(epoch)
     points = [whole_epoch(lines) for lines in parts.values()]
-    if len(points) > n:
-        points = [points[round(i * (len(points) - 1) / (n - 1))] for i in range(n)]
-    return tuple(points)
+    ends = (0, len(points) - 1)
+    tested = [i for i, point in enumerate(points) if point.test_error is not None or i in ends]
+    others = [i for i in range(len(points)) if i not in tested]
+    chosen = sorted([*tested, *spread_evenly(others, n - len(tested))]) if len(tested) < n else spread_evenly(tested, n)
+    return tuple(points[i] for i in chosen)
+
+
+def spread_evenly(items: Sequence[int], n: int) -> list[int]:
+    """At most `n` of them; from two on, the first and the last are among them."""
+    if len(items) <= n:
+        return [*items]
+    return [items[round(i * (len(items) - 1) / max(1, n - 1))] for i in range(n)]
 
 
 def whole_epoch(parts: Sequence[EpochRecord]) -> CurvePoint:

@@ -18,7 +18,7 @@ from laplacenet.experiments.paper.records import Record, RunKey, make_record, re
 from laplacenet.experiments.paper.series import settings_of
 from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, on_split, varied_as
 from laplacenet.experiments.presets import with_method_preset, with_preset
-from laplacenet.experiments.run import read_experiment, resume_run, start_run
+from laplacenet.experiments.run import read_experiment, require_unchanged, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.runtime import InputError, Monitor, RunFolder, current_group
@@ -102,7 +102,7 @@ def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
 def is_recorded(run: PlannedRun, results: Path) -> bool:
     """Whether there is a record that can be read; a damaged one does not count.
 
-    A record made with an earlier form of the preset is refused: it is not this run's, and must not be replaced.
+    A record made with an earlier form of recipe or preset is refused: it is not this run's, and must not be replaced.
     """
     path = record_path(results, run.key)
     try:
@@ -111,8 +111,8 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
         return False
     if record is None or record.key != run.key:
         return False
-    if run.key.overrides and settings_of(record.experiment) != settings_of(run.experiment):
-        words = ", ".join(run.key.overrides)
+    if settings_of(record.experiment) != settings_of(run.experiment):
+        words = ", ".join(run.key.overrides) or "this row of the paper"
         raise InputError(
             f"{path}: recorded when {words} meant other settings; move it away or choose another --results"
         )
@@ -133,7 +133,9 @@ def unreadable_datasets(runs: Iterable[PlannedRun]) -> dict[str, str]:
 def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
     path, group = places.runs / run.key.path, current_group()
-    if not group.by_first((path / FINAL).is_file):
+    if group.by_first((path / FINAL).is_file):  # it ended, and was cut off before it was recorded
+        require_unchanged(*_reopened(run, path))
+    else:
         is_begun = group.by_first((path / EXPERIMENT).is_file)
         task, folder, go = _begun(run, path) if is_begun else _fresh(run, path)
         try:
@@ -152,12 +154,16 @@ def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
 
 
 def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
+    return *_reopened(run, path), resume_run
+
+
+def _reopened(run: PlannedRun, path: Path) -> tuple[Task, RunFolder]:
     """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
     if without_paths(experiment) != without_paths(run.experiment):
         raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
-    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
+    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder
 
 
 def _finished(run: PlannedRun, folder: RunFolder) -> Record:
