@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,15 @@ import pytest
 from PIL import Image
 from references_cli import Shell
 from references_docs import METHOD_PAGES, ROOT, snippets, write_added_method
+from references_experiments import record_of
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
-from laplacenet.reports.method_page import explains, own_fields
+from laplacenet.experiments.paper.recipes import Cell
+from laplacenet.experiments.paper.records import write_record
+from laplacenet.experiments.paper.reproduce import Places, plan_run
+from laplacenet.experiments.paper.variants import laplacenet
+from laplacenet.reports.method_page import explains, own_fields, read_all_records, under_presets
 from laplacenet.reports.methods_page import FAMILIES, write_methods_pages
 from laplacenet.runtime import InputError
 from laplacenet.training import METHODS, config_class, method_class
@@ -113,6 +119,27 @@ def test_the_pages_say_what_is_recorded(tmp_path: Path) -> None:
     assert (out / "methods/short.png").is_file()
     assert "`results/methods/short.json`" in (out / "methods/fixmatch.md").read_text()
     assert "None recorded yet." in (out / "methods/uda.md").read_text()
+
+
+def test_a_page_has_the_cells_under_a_preset_and_no_variants_of_them(tmp_path: Path) -> None:
+    headline = laplacenet("cifar100", 4000, "13-cnn")
+    cell = Cell("LaplaceNet", "cifar100/4000", headline)
+    errors = {("fast", 0): 0.31, ("fast", 1): 0.33, ("digits", 0): 0.5}
+    for (preset, split), error in errors.items():
+        planned = plan_run(cell, split, Places(split_files={"cifar100": "s.npz"}), preset=preset)
+        record = record_of(headline, split=split, test_error=error)
+        write_record(tmp_path, replace(record, key=planned.key, experiment=planned.experiment))
+    varied = plan_run(cell, 0, Places(), preset="fast", overrides=("train.lr=0.3",))
+    record = record_of(headline, split=0, test_error=0.2)
+    write_record(tmp_path, replace(record, key=varied.key, experiment=varied.experiment))
+    (tmp_path / "methods").mkdir()
+    found = under_presets("laplacenet", read_all_records(tmp_path / "methods"))
+    rows = sorted((training, error) for _, training, error, _ in found)
+    assert rows == [
+        ("13-CNN, n = 1, 250 000 steps, preset digits", "50.00 %"),
+        ("13-CNN, n = 2, 250 000 steps, preset fast", "32.00 ± 1.41 %"),
+    ]
+    assert not list(under_presets("supervised", read_all_records(tmp_path / "methods")))
 
 
 def test_one_method_is_described_by_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,10 @@ from laplacenet.experiments.paper.published import (
     TABLE_5,
     Published,
 )
-from laplacenet.experiments.paper.recipes import Recipe, find_recipe
+from laplacenet.experiments.paper.recipes import Cell, Recipe, find_recipe
 from laplacenet.experiments.paper.records import read_records, record_path
 from laplacenet.experiments.paper.rivals import RIVALS
-from laplacenet.experiments.paper.series import RecordBook, last_error, schedule
+from laplacenet.experiments.paper.series import RecordBook, Series, last_error, schedule
 from laplacenet.reports.comparison_view import (
     DATA_NAMES,
     Grid,
@@ -226,7 +226,7 @@ def recorded_table(name: str, records: Records) -> str:
     """The last network's error, with where it is recorded."""
     if not records.folder.is_dir():
         return f"Not known here: there is no folder `{records.folder}`. The project's repository has the records."
-    found = (*reproduced(name, records), *compared(name, records))
+    found = (*reproduced(name, records), *under_presets(name, records), *compared(name, records))
     if not found:
         return "None recorded yet."
     rows = tuple(tuple(map(keep_together, numbers)) for *numbers, _ in found)
@@ -245,13 +245,33 @@ def reproduced(name: str, records: Records) -> Iterator[tuple[str, ...]]:
     for recipe in recipes():
         for cell in [cell for cell in (*recipe.cells, *recipe.others) if cell.experiment.method.name == name]:
             series = records.book.series(cell.experiment)
-            spread = series[0].spread(last_error) if series else None
-            if spread is not None:
-                preset = "" if cell.preset is None else f", preset {cell.preset}"
-                paths = [record_path(Path("results"), record.key) for record in series[0].records]
-                files = ", ".join(f"`{path.as_posix()}`" for path in paths)
-                training = f"{model_name(cell.experiment.model.name)}, {schedule(series[0])}{preset}"
-                yield cell_name(cell.column), training, f"{spread} %", files
+            if series:
+                yield from _recorded(cell, series[0], preset=cell.preset)
+
+
+def under_presets(name: str, records: Records) -> Iterator[tuple[str, ...]]:
+    """The same cells under a preset of LaplaceNet's, such as that of five minutes."""
+    cells = {cell.experiment.name: cell for recipe in recipes() for cell in recipe.cells}
+    for series in records.book.with_other_settings():
+        key = series.records[0].key
+        cell, (first, *others) = cells.get(key.name), key.overrides
+        setting, _, preset = first.partition("=")
+        if cell is not None and cell.experiment.method.name == name and setting == "preset" and not others:
+            yield from _recorded(cell, series, preset=preset)
+
+
+def _recorded(cell: Cell, series: Series, *, preset: str | None) -> Iterator[tuple[str, ...]]:
+    """The cell, how it was trained, its error and the files; nothing if every run diverged."""
+    spread = series.spread(last_error)
+    if spread is not None:
+        laid = "" if preset is None else f", preset {preset}"
+        files = ", ".join(f"`{record_path(Path('results'), one.key).as_posix()}`" for one in series.records)
+        yield (
+            cell_name(cell.column),
+            f"{model_name(cell.experiment.model.name)}, {schedule(series)}{laid}",
+            f"{spread} %",
+            files,
+        )
 
 
 def compared(name: str, records: Records) -> Iterator[tuple[str, ...]]:

@@ -93,7 +93,8 @@ class PseudoLabelConfig(MixUpConfig):
 class LaplaceNetConfig(PseudoLabelConfig):
     """The defaults are the paper's for CIFAR-100.
 
-    Not in the paper: CutMix, averaged weights, other lengths of an epoch, plain statistics, and the following.
+    Not in the paper, and off by default: CutMix, averaged weights, epochs of another length, batch statistics of
+    unaugmented images, and the following.
 
     With `label_temperature` T > 0 pseudo-labels are soft: the graph's scores to the power 1/T, normalized to sum 1.
     With 0, as in the paper, a pseudo-label is the class with the largest score.
