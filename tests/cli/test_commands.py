@@ -29,6 +29,7 @@ from laplacenet.experiments.presets import PRESETS
 from laplacenet.models.build import MODELS
 from laplacenet.models.export import FORMATS
 from laplacenet.runtime import InputError, RunFolder
+from laplacenet.runtime.peers import advice_at_interruption, forget_advice
 from laplacenet.training import Execution
 from laplacenet.training.checkpoint import Snapshot, write_checkpoint
 from laplacenet.training.methods import METHODS
@@ -233,6 +234,19 @@ def test_the_preset_fast_is_judged_after_every_tenth_epoch_unless_told_otherwise
     said = shell("train", "bars.npz", "--labels", "9", "--out", "run", "--model", "small-cnn", *options.split())
     assert "far enough" in said.err
     assert seen == [every]
+
+
+def test_an_interruption_while_the_result_is_shown_says_that_the_run_is_finished(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("laplacenet.cli.session.outcome_lines", interrupted)
+    forget_advice()
+    assert shell("train", "bars.npz", "--labels", "9", *TINY, "--out", "run").code == 130
+    assert advice_at_interruption() == "the run is finished all the same"
+    forget_advice()
 
 
 def test_a_resumed_run_is_judged_as_often_as_it_began(shell: Shell) -> None:

@@ -251,10 +251,12 @@ def test_a_bug_keeps_its_traceback_and_says_below_it_how_to_go_on(
 
 def test_a_finished_run_without_room_for_its_record_is_recorded_by_the_same_command(data: Path, tmp_path: Path) -> None:
     command = one_cell(data, tmp_path)
-    (tmp_path / "results").touch()
+    in_the_way = tmp_path / "results" / "cifar100-4000"
+    in_the_way.parent.mkdir()
+    in_the_way.touch()
     with pytest.raises(RunError, match=r"results.*: .*; the run is finished; the same command records it"):
         laplacenet(*command)
-    (tmp_path / "results").unlink()
+    in_the_way.unlink()
     assert "test error" in laplacenet(*command)
 
 
@@ -303,6 +305,31 @@ def test_figure_2_refuses_options_that_it_does_not_use(words: str, tmp_path: Pat
     with pytest.raises(InputError, match=f"leave out {words.split(maxsplit=1)[0]}$"):
         laplacenet("reproduce", "figure-2", *words.split(), "--results", tmp_path)
     assert not (tmp_path / "figure-2").exists()
+
+
+@pytest.mark.parametrize("option", ["--results", "--runs"])
+def test_places_that_cannot_be_written_to_are_refused_before_any_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr("laplacenet.cli.reproduction.carry_out", None)
+    (tmp_path / "file").write_text("mine")
+    command = [*one_cell(data, tmp_path), option, tmp_path / "file"]
+    with pytest.raises(InputError, match=f"{option} .*file: is no folder"):
+        laplacenet(*command)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_another_folder_in_the_place_of_a_run_is_refused_by_its_option(data: Path, tmp_path: Path) -> None:
+    command = one_cell(data, tmp_path)
+    laplacenet(*command)
+    (run,) = (tmp_path / "runs").rglob("experiment.json")
+    shutil.rmtree(run.parent)
+    run.parent.mkdir()
+    (run.parent / "mine.txt").write_text("mine")
+    shutil.rmtree(tmp_path / "results")
+    with pytest.raises(InputError, match="holds other files; choose another --runs"):
+        laplacenet(*command)
 
 
 def test_a_damaged_record_of_a_run_counts_for_nothing(data: Path, tmp_path: Path) -> None:

@@ -316,6 +316,7 @@ def test_options_that_would_make_the_runs_unequal_or_be_ignored_are_refused(
 )
 def test_a_refused_comparison_leaves_its_folder_free_for_the_corrected_one(words: str, said: str, shell: Shell) -> None:
     assert said in shell.fails(*COMPARE, "--out", "out", *words.split())
+    assert not (shell.folder / "out").exists()
     with ends_after(0):
         shell.succeeds(*COMPARE, "--labels", "9", "--out", "out")
 

@@ -229,18 +229,62 @@ def test_a_finished_folder_of_other_settings_is_not_recorded(
     assert not record_path(where.results, planned.key).exists()
 
 
-def test_a_finished_folder_with_other_labels_is_not_recorded(data: Path, tmp_path: Path) -> None:
+def with_one_label_less(splits: Path) -> None:
+    with np.load(splits) as arrays:
+        np.savez(splits, **{key: arrays[key][:-1] for key in arrays})
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_finished_folder_with_other_labels_is_not_recorded(
+    data: Path, tmp_path: Path, *, has_checkpoint: bool
+) -> None:
     shutil.copytree(data, tmp_path / "own")
     where = places(tmp_path / "own", tmp_path)
     planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
-    run(planned, where)
+    assert run(planned, where) is not None
     record_path(where.results, planned.key).unlink()
-    path = tmp_path / "own" / "cifar100_splits.npz"
-    with np.load(path) as arrays:
-        np.savez(path, **{key: arrays[key][:-1] for key in arrays})
-    with pytest.raises(InputError, match="is of another run: its hash of inputs and given labels"):
+    if not has_checkpoint:
+        shutil.rmtree(where.runs / planned.key.path / "checkpoint")
+    with_one_label_less(tmp_path / "own" / "cifar100_splits.npz")
+    with pytest.raises(InputError, match="holds a run with other labels; move it away"):
         run(planned, where)
-    assert not record_path(where.results, planned.key).exists()
+
+
+def test_a_record_with_other_labels_is_not_taken_for_this_run(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data, tmp_path / "own")
+    where = places(tmp_path / "own", tmp_path)
+    planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
+    record = run(planned, where)
+    assert record is not None
+    assert is_recorded(planned, where.results)
+    with_one_label_less(tmp_path / "own" / "cifar100_splits.npz")
+    with pytest.raises(InputError, match="recorded with other labels than 4000/00 of"):
+        is_recorded(planned, where.results)
+    del record.provenance["data"]["labeled rows"]  # as in records of older versions
+    write_record(where.results, record)
+    assert is_recorded(planned, where.results)
+
+
+def test_what_is_in_the_place_of_a_record_is_refused(tmp_path: Path) -> None:
+    planned = plan_run(HEADLINE, 0, Places())
+    record_path(tmp_path, planned.key).mkdir(parents=True)
+    with pytest.raises(InputError, match="is no file; move it away or choose another --results"):
+        is_recorded(planned, tmp_path)
+
+
+def test_a_damaged_outcome_is_refused_with_what_repairs_it(data: Path, tmp_path: Path) -> None:
+    where = places(data, tmp_path)
+    planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
+    record = run(planned, where)
+    folder = where.runs / planned.key.path
+    record_path(where.results, planned.key).unlink()
+    (folder / "final.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"final\.json.*; repair it with laplacenet train --resume .*, or move"
+    ) as caught:
+        run(planned, where)
+    assert str(folder) in str(caught.value)
+    assert record is not None
 
 
 def test_a_record_of_an_earlier_form_of_the_recipe_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Muon against its formula: singular values by a scalar recursion, and steps written out in NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,9 @@ from torch import nn
 from torch.nn import functional
 
 from laplacenet.models import build_model
+from laplacenet.runtime import InputError
 from laplacenet.training import TrainConfig
+from laplacenet.training.guards import require_trainable
 from laplacenet.training.muon import COEFFICIENTS, ITERATIONS, orthogonalize
 from laplacenet.training.optimizers import muon, optimizer_tensors, set_learning_rate
 
@@ -88,3 +92,14 @@ def test_a_pretrained_body_keeps_its_smaller_rate_and_grouped_convolutions_are_n
     assert rates[id(first.weight)] == pytest.approx(0.1)
     assert rates[id(grouped.weight)] == pytest.approx(0.5)
     assert rates[id(network.head.weight)] == pytest.approx(1.0)
+
+
+def test_a_network_whose_weights_muon_would_not_train_is_refused() -> None:
+    train, x = TrainConfig(optimizer="muon"), torch.randn(2, 3, 16, 16)
+    network = build_model("13-cnn", n_classes=3)
+    require_trainable(network, x, train, name="13-cnn")
+    with_norm = build_model("13-cnn", n_classes=3, weight_norm=True)
+    for refused, inputs in ((with_norm, x), (build_model("mlp", n_classes=3, in_channels=3), x[:, :, 0, 0])):
+        with pytest.raises(InputError, match=r"muon is for the weights of convolutions, and .*; choose sgd or adamw"):
+            require_trainable(refused, inputs, train, name="the network")
+        require_trainable(refused, inputs, replace(train, optimizer="sgd"), name="the network")

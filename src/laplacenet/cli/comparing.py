@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from laplacenet.cli.out_files import require_place
+from laplacenet.cli.out_files import no_empty_folder, require_place
 from laplacenet.cli.output import let_one_process_report, say
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
 from laplacenet.cli.wording import duration, percent
@@ -112,7 +112,7 @@ def work_together(
     They share the runs among themselves: each run is made by one of them, as it would be without the others, and the
     first process reports.
     """
-    with side_by_side(), advising(lambda: AGAIN):
+    with side_by_side(), advising(lambda: AGAIN), no_empty_folder(bench.folder):
         work_through(bench, limit_s=limit_s, record=record, download=download, again=again)
 
 

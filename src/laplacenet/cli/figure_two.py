@@ -10,6 +10,7 @@ from laplacenet.experiments.paper.figure_two import figure_two, figure_two_recor
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, RECORD, MoonsRecord, read_moons
 from laplacenet.reports.moons import draw_moons
 from laplacenet.runtime import InputError, choose_device, provenance, write_json
+from laplacenet.runtime.files import require_folder
 
 NAMES = {"supervised": "supervised, all labels", "network": "network pseudo-labels", "graph": "graph pseudo-labels"}
 
@@ -25,6 +26,7 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
     if known.issuperset(seeds):
         say(f"recorded already: {path}")
         return
+    require_folder(results, option="--results")
     figures = [figure_two(seed) for seed in sorted(known.union(seeds))]
     path.parent.mkdir(parents=True, exist_ok=True)
     pictures = [path.with_name(PICTURE), path.with_name(PICTURE).with_suffix(".svg")]

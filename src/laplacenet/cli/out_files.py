@@ -1,8 +1,9 @@
 """Output files of commands: checked early, and never overwritten without --overwrite."""
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -45,6 +46,21 @@ def require_place(file: Path, *, option: str) -> None:
             raise
         said = f"{option} {file}: cannot be written ({error.strerror}); name a file in a folder that can be written to"
         raise InputError(said) from error
+
+
+@contextlib.contextmanager
+def no_empty_folder(folder: Path) -> Iterator[None]:
+    """If the command is refused, a folder that it made and left empty is removed."""
+    from laplacenet.runtime import InputError
+
+    was_there = os.path.lexists(folder)
+    try:
+        yield
+    except InputError:
+        if not was_there:
+            with contextlib.suppress(OSError):  # not empty, or never made
+                folder.rmdir()
+        raise
 
 
 def write_out(out: Path, content: "bytes | Callable[[BinaryIO], None]") -> None:

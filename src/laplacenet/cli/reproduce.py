@@ -26,6 +26,9 @@ def known_splits(given: str) -> str:
     return given
 
 
+MOST_DIGITS = 4
+
+
 def parse_splits(text: str) -> list[int]:
     """`0`, `0-4` or `0,2,3`."""
     from laplacenet.runtime import InputError
@@ -35,6 +38,8 @@ def parse_splits(text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise InputError(f"--splits {text}: give numbers such as 0, 0-4 or 0,2,3")
+        if max(len(first), len(last)) > MOST_DIGITS:
+            raise InputError(f"--splits {text}: splits are numbered up to {10**MOST_DIGITS - 1}")
         splits += range(int(first), int(last if dash else first) + 1)
     if not splits:
         raise InputError(f"--splits {text}: no split is named; give numbers such as 0, 0-4 or 0,2,3")

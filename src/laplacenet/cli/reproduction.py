@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from laplacenet.cli.figure_two import reproduce_figure_two
+from laplacenet.cli.out_files import no_empty_folder
 from laplacenet.cli.reproduce import parse_splits
 from laplacenet.cli.session import resume_hint, show_epochs, steps_done
 from laplacenet.cli.wording import counted, duration, percent
@@ -42,6 +43,7 @@ from laplacenet.runtime import (
     read_launch,
     start_group,
 )
+from laplacenet.runtime.files import require_folder
 from laplacenet.training import Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
@@ -137,6 +139,8 @@ def make(request: Request) -> None:
 
 def list_request(request: Request) -> None:
     refuse_several_processes("--list")
+    if request.results.exists() and not request.results.is_dir():
+        raise InputError(f"--results {request.results}: is no folder; name the one that holds the records")
     records = read_records(request.results) if request.results.is_dir() else []
     if request.name == ALL:
         list_plan(records)
@@ -262,6 +266,11 @@ def _recorded(cell: Cell, book: RecordBook) -> str:
 
 def work_through(request: Request, *, execution: Execution, limit_s: float | None) -> None:
     """One run after another until all are recorded, time is up or someone interrupts."""
+    with no_empty_folder(request.results), no_empty_folder(request.runs):
+        _work_through(request, execution=execution, limit_s=limit_s)
+
+
+def _work_through(request: Request, *, execution: Execution, limit_s: float | None) -> None:
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     runs, places = requested_runs(request)
     group = current_group()
@@ -277,6 +286,9 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
         todo = [run for run in todo if run.experiment.data.name not in reasons]
     counts = f"{n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}"
     typer.echo(f"{counted(len(runs), 'run')}: {counts}", err=True)
+    if todo:  # minutes of training should not end in a place that cannot be written to
+        group.by_first(lambda: require_folder(places.results, option="--results"))
+        group.by_first(lambda: require_folder(places.runs, option="--runs"))
     for run in todo:
         left_s = group.by_first(lambda: None if ends_at is None else ends_at - time.monotonic())
         if left_s is not None and left_s <= 0:

@@ -113,7 +113,7 @@ def run_session(
 
     with resume_hint(folder, command):
         interruption = show_epochs(epochs, folder, title=name, n_steps=n_steps, limit_s=limit_s)
-    outcome = group.by_first(lambda: read_outcome(folder) if folder.has(FINAL) else None)
+        outcome = group.by_first(lambda: read_outcome(folder) if folder.has(FINAL) else None)
     if outcome is not None:
         return outcome
     where = f"at step {steps_done(folder)} of {n_steps}; go on with: {command}"
@@ -213,11 +213,11 @@ def fresh_folder(
 
 def say_outcome(outcome: Outcome, folder: RunFolder, *, title: str) -> None:
     """The error first: matplotlib and the curves take a second or two."""
-    say(*outcome_lines(outcome))
-    mark("outcome")
     with resume_hint(folder, ""):
+        say(*outcome_lines(outcome))
+        mark("outcome")
         current_group().by_first(lambda: draw_curves(folder, title=title))
-    say(f"run folder     {folder.path}  ({CURVES}, final.json, model.safetensors)")
+        say(f"run folder     {folder.path}  ({CURVES}, final.json, model.safetensors)")
 
 
 def draw_curves(folder: RunFolder, *, title: str) -> None:

@@ -25,6 +25,7 @@ from laplacenet.data.splits import (
     holds_published_lists,
     holds_row_numbers,
     read_split,
+    rows_hash,
 )
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "read_split",
     "refuse_skipped",
     "require_images",
+    "rows_hash",
     "similar_classes",
     "two_moons",
     "write_skipped",

@@ -1,5 +1,6 @@
 """Which rows are labeled: drawn from a seed, or read from `.npz`, `.txt` and `.csv` files and published lists."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,11 @@ def hide_labels(labels: Int64[Tensor, " n"], split: Split) -> Int64[Tensor, " n"
     hidden = torch.full_like(labels, UNKNOWN)
     hidden[rows] = labels[rows]
     return hidden
+
+
+def rows_hash(rows: Int64[Tensor, " n"]) -> str:
+    """SHA-256 over row numbers."""
+    return hashlib.sha256(rows.cpu().contiguous().numpy().data).hexdigest()
 
 
 def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:

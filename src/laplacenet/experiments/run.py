@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from laplacenet.data import data_hash
+from laplacenet.data import data_hash, rows_hash
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.judging import Judge, judge_epoch
 from laplacenet.experiments.notation import by_path, from_json, to_json, with_later_settings
@@ -162,6 +162,17 @@ def _say_what_changed(history: dict[str, Any], now: dict[str, Any]) -> None:
                 )
 
 
+LABELED = "labeled rows"
+"""In a run's provenance: the hash of the numbers of the rows whose labels it was given."""
+
+
+def labeled_rows_of(history: dict[str, Any]) -> str | None:
+    """That hash; None where a run is older than it."""
+    data = history.get("data")
+    found = data.get(LABELED) if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def require_unchanged(task: Task, folder: RunFolder) -> None:
     """Refuse to judge a run by settings or data other than those of its checkpoint, if it still has one."""
     found = checkpoint_identity(folder.checkpoint)
@@ -208,7 +219,8 @@ def origin(task: Task) -> dict[str, Any]:
     """The provenance of a run's numbers besides code and hardware."""
     parts = {"train": task.dataset.train, "test": task.dataset.test}
     hashes = {name: data_hash(part) for name, part in parts.items() if part is not None}
-    return {"seed": task.experiment.seed, "data": {"name": task.dataset.name, **hashes}}
+    labeled = rows_hash((task.given_labels >= 0).nonzero().flatten())
+    return {"seed": task.experiment.seed, "data": {"name": task.dataset.name, **hashes, LABELED: labeled}}
 
 
 def identity(task: Task) -> dict[str, Any]:

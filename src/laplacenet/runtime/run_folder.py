@@ -68,10 +68,11 @@ class RunFolder:
         self._end = (0, "")  # of `epochs.jsonl`: its bytes, and the last line's checksum
 
     @classmethod
-    def create(cls, path: Path, *, overwrite: bool = False) -> "RunFolder":
+    def create(cls, path: Path, *, overwrite: bool = False, option: str = "--out") -> "RunFolder":
         """A fresh folder; one that holds something is refused, unless it is a run and may be overwritten.
 
-        A start that was cut off before its first step has nothing to lose: its place is taken without asking.
+        `option` chose its place. A start that was cut off before its first step has nothing to lose: its place is taken
+        without asking.
         """
         folder = cls(path)
         if path.exists() and not path.is_dir():
@@ -80,10 +81,11 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             is_free = not any(path.iterdir()) or folder._never_began()
         except OSError as error:
-            raise InputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
+            raise InputError(f"{path}: cannot be made ({error.strerror}); choose another {option}") from error
         if not is_free and not overwrite:
             what = "exists already; choose another --out, or --overwrite, or --resume it"
-            raise InputError(f"{path}: {what if is_run_folder(path) else 'holds other files; choose another --out'}")
+            other = f"holds other files; choose another {option}"
+            raise InputError(f"{path}: {what if is_run_folder(path) else other}")
         if not is_free and not is_run_folder(path):
             raise InputError(f"{path}: not a run folder, so --overwrite leaves it alone; choose another --out")
         if not is_free and folder.has(ANSWERS):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from laplacenet.runtime import InputError
 
 MOST = {"steps": 10**12, "batch_size": 10**6, "labeled_batch_size": 10**6}
-LARGEST_RATE = 3e38  # beyond, single precision has no number for it
+LARGEST_RATE = 1e37  # single precision has no number for ten times as much, and optimizers take multiples
 OPTIMIZERS = ("sgd", "adamw", "muon")
 SCHEDULES = ("cosine", "cosine-7/16", "rise-and-fall", "two-drops", "late-linear", "linear", "constant")
 

@@ -11,6 +11,7 @@ from laplacenet.augment import shrunk
 from laplacenet.models import Network, require_fit
 from laplacenet.runtime import InputError, RunError
 from laplacenet.training.config import TrainConfig
+from laplacenet.training.muon import matrices_of
 
 SAMPLE = 500
 
@@ -22,11 +23,19 @@ class DivergedError(RunError):
 def require_trainable(network: Network, example: Tensor, train: TrainConfig, *, name: str) -> None:
     """Refuse a network that cannot read such an input, also as small as `train.small_scale` makes it."""
     require_fit(network, example, name=name)
+    if train.optimizer == "muon" and next(matrices_of(network), None) is None:
+        raise InputError(
+            f"train.optimizer = muon is for the weights of convolutions, and {name} has none or weight norm in their"
+            " place; choose sgd or adamw"
+        )
     if train.small_share:
         if example.ndim != 4:
             raise InputError("train.small_share: only pictures can be shrunk; leave it out for vectors")
         scale = train.small_scale
-        require_fit(network, shrunk(example, scale), name=f"{name} at train.small_scale = {scale}")
+        try:
+            require_fit(network, shrunk(example, scale), name=name)
+        except InputError as error:
+            raise InputError(f"train.small_scale = {scale}: {error}, or a larger train.small_scale") from error
 
 
 def require_finite(values: Float[Tensor, "n d"], *, what: str, step: int) -> None:

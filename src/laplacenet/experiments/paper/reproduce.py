@@ -5,11 +5,12 @@ off goes on from its checkpoint, on another machine too if its folder was copied
 """
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from laplacenet.data import load_dataset
+from laplacenet.data import load_dataset, read_split, rows_hash
 from laplacenet.experiments.experiment import Experiment, without_paths
 from laplacenet.experiments.notation import override
 from laplacenet.experiments.paper.plan import PlanEntry
@@ -18,7 +19,14 @@ from laplacenet.experiments.paper.records import Record, RunKey, make_record, re
 from laplacenet.experiments.paper.series import settings_of
 from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, on_split, varied_as
 from laplacenet.experiments.presets import with_method_preset, with_preset
-from laplacenet.experiments.run import read_experiment, require_unchanged, resume_run, start_run
+from laplacenet.experiments.run import (
+    labeled_rows_of,
+    origin,
+    read_experiment,
+    require_unchanged,
+    resume_run,
+    start_run,
+)
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.runtime import InputError, Monitor, RunFolder, current_group
@@ -26,6 +34,7 @@ from laplacenet.runtime.run_folder import EXPERIMENT, PROVENANCE
 from laplacenet.training import DivergedError, Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
 
+MOST_ROWS = 10**12  # a split is read before its data set is
 Go = Callable[..., Iterator[EpochRecord]]
 FIXED = {"method.name": "--row", "data.name": "--column", "seed": "--splits", "train.steps": "--steps"}
 """What a cell of the paper decides itself, and the options that choose it."""
@@ -105,6 +114,8 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
     A record made with an earlier form of recipe or preset is refused: it is not this run's, and must not be replaced.
     """
     path = record_path(results, run.key)
+    if os.path.lexists(path) and not path.is_file():
+        raise InputError(f"{path}: is no file; move it away or choose another --results")
     try:
         record = read_record(path) if path.is_file() else None
     except InputError:
@@ -116,6 +127,14 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
         raise InputError(
             f"{path}: recorded when {words} meant other settings; move it away or choose another --results"
         )
+    data, known = run.experiment.data, labeled_rows_of(record.provenance)
+    if known is not None and data.split_file is not None:
+        now = rows_hash(read_split(data.split_file, data.split_key, n=MOST_ROWS).labeled)
+        if now != known:
+            raise InputError(
+                f"{path}: recorded with other labels than {data.split_key} of {data.split_file};"
+                " move it away or choose another --results"
+            )
     return True
 
 
@@ -134,7 +153,9 @@ def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
     path, group = places.runs / run.key.path, current_group()
     if group.by_first((path / FINAL).is_file):  # it ended, and was cut off before it was recorded
-        require_unchanged(*_reopened(run, path))
+        task, folder = _reopened(run, path)
+        _require_same_labels(task, folder)
+        require_unchanged(task, folder)
     else:
         is_begun = group.by_first((path / EXPERIMENT).is_file)
         task, folder, go = _begun(run, path) if is_begun else _fresh(run, path)
@@ -150,7 +171,7 @@ def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor:
 def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """A new folder, in place of one that was cut off before its first checkpoint."""
     task = prepare(run.experiment)
-    return task, RunFolder(current_group().by_first(lambda: RunFolder.create(path).path)), start_run
+    return task, RunFolder(current_group().by_first(lambda: RunFolder.create(path, option="--runs").path)), start_run
 
 
 def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
@@ -166,14 +187,25 @@ def _reopened(run: PlannedRun, path: Path) -> tuple[Task, RunFolder]:
     return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder
 
 
+def _require_same_labels(task: Task, folder: RunFolder) -> None:
+    """Also where the checkpoint, which knows them, is gone."""
+    known = labeled_rows_of(folder.read_sealed(PROVENANCE))
+    if known is not None and known != labeled_rows_of(origin(task)):
+        raise InputError(f"{folder.path}: holds a run with other labels; move it away")
+
+
 def _finished(run: PlannedRun, folder: RunFolder) -> Record:
-    return make_record(
-        run.key,
-        run.experiment,
-        read_outcome(folder),
-        epochs=read_epochs(folder),
-        provenance=folder.read_sealed(PROVENANCE),
-    )
+    try:
+        return make_record(
+            run.key,
+            run.experiment,
+            read_outcome(folder),
+            epochs=read_epochs(folder),
+            provenance=folder.read_sealed(PROVENANCE),
+        )
+    except InputError as error:
+        remedy = f"repair it with laplacenet train --resume {folder.path}, or move {folder.path} away"
+        raise InputError(f"{error}; {remedy}") from error
 
 
 def _diverged(run: PlannedRun, folder: RunFolder, *, n_labeled: int) -> Record:
