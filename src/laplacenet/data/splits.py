@@ -133,7 +133,7 @@ def holds_row_numbers(path: Path) -> bool:
 
 def holds_published_lists(path: Path) -> bool:
     """Whether it is a folder with files such as `4000_balanced_labels/00.txt`."""
-    return any(path.glob(f"*{PUBLISHED_LISTS}/*.txt"))
+    return path.is_dir() and any(path.glob(f"*{PUBLISHED_LISTS}/*.txt"))
 
 
 def _published_list(folder: Path, key: str | None) -> Path:

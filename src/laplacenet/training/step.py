@@ -148,7 +148,8 @@ class Stepper:
                 self._pending.add(mark_now())
             yield
         mark(STEPS)
-        self._pending.wait(at_most=BLOCK_STEPS)  # the device always has work: a block is ahead of the host
+        # where processes share steps, a block stays ahead of the device; alone, only its own queue limits the host
+        self._pending.wait(at_most=BLOCK_STEPS)
 
     def wait(self) -> None:
         """For the steps under way; where other processes have a part in them, no longer than the deadline."""
