@@ -249,6 +249,16 @@ def test_an_interruption_while_the_result_is_shown_says_that_the_run_is_finished
     forget_advice()
 
 
+def test_a_reader_who_has_left_before_the_result_is_no_error(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("laplacenet.cli.session.say", closed)
+    said = shell("train", "bars.npz", "--labels", "9", *TINY, "--out", "run")
+    assert said.code == 0
+    assert "error" not in said.err.replace("test error", "")
+
+
 def test_a_resumed_run_is_judged_as_often_as_it_began(shell: Shell) -> None:
     tested = []
     for name, stops in (("whole", False), ("resumed", True)):

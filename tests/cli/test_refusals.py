@@ -86,10 +86,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("train digits --set train.small_scale=0", "train.small_scale = 0.0; it must lie above 0 and be at most 1"),
         (
             "train digits --set train.small_share=0.5 --set train.small_scale=0.1",
-            "train.small_scale = 0.1: model small-cnn cannot read inputs of shape 1×1×1; choose --model small-cnn",
+            "shape 1×1×1; choose a train.small_scale above 0.1, or --model small-cnn (from 2 px)",
         ),
-        ("train digits --set train.small_share=1 --set train.small_scale=0.1", ", or a larger train.small_scale"),
-        ("train two-moons --set train.optimizer=muon", "mlp has none or weight norm in their place; choose sgd or"),
+        ("train two-moons --set train.optimizer=muon", "mlp has none, or uses weight norm; choose sgd or"),
         ("train digits --set train.weight_decay=1e38", "train.weight_decay = 1e+38; it must lie between 0 and 1e+37"),
         ("reproduce figure-2 --splits 0-9999999999", "--splits 0-9999999999: splits are numbered up to 9999"),
         ("reproduce table-3 --splits 99999", "--splits 99999: splits are numbered up to 9999"),

@@ -146,7 +146,8 @@ def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tm
     assert "nothing recorded yet" in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_path: Path) -> None:
+def published_lists(data: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The splits of CIFAR-100 as a file and as a folder."""
     splits, lists = data / "cifar100_splits.npz", tmp_path / "labels" / "cifar100"
     with np.load(splits) as arrays:
         for key in arrays:
@@ -154,6 +155,11 @@ def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_
             path = lists / f"{count}_balanced_labels" / f"{number}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"{row}_a_class.png a_class\n" for row in arrays[key]))
+    return splits, lists
+
+
+def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_path: Path) -> None:
+    splits, lists = published_lists(data, tmp_path)
     words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2")
     outcomes = []
     for place in (splits, lists):
@@ -163,6 +169,28 @@ def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_
         outcomes.append((record.key, record.outcome.test_error, record.curve))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0].split_source == "published"
+
+
+def test_a_run_goes_on_with_the_same_labels_from_another_place(data: Path, tmp_path: Path) -> None:
+    splits, lists = published_lists(data, tmp_path)
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "3")
+    command = [*tiny(data, tmp_path, *words), "--checkpoint-every", "0.000001s"]
+    with pytest.raises(TimeLimitError):
+        laplacenet(*command, "--split-file", splits, "--for", "0.000001s")
+    assert "test error" in laplacenet(*command, "--split-file", lists)
+    assert "1 recorded already" in laplacenet(*command, "--split-file", splits)
+
+
+def test_splits_that_are_missing_are_refused_before_the_first_run(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laplacenet.cli.reproduction.carry_out", None)
+    _, lists = published_lists(data, tmp_path)
+    shutil.rmtree(lists / "10000_balanced_labels")
+    words = ("table-3", "--row", "LaplaceNet", "--steps", "3", "--split-file", f"cifar100={lists}")
+    with pytest.raises(InputError, match=r"no split '10000/00'; its \d+ keys are"):
+        laplacenet(*tiny(data, tmp_path / "work", *words))
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_presets_steps_hold_unless_others_are_asked_for(data: Path) -> None:
@@ -313,7 +341,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_any_training(
 ) -> None:
     monkeypatch.setattr("laplacenet.cli.reproduction.carry_out", None)
     (tmp_path / "file").write_text("mine")
-    command = [*one_cell(data, tmp_path), option, tmp_path / "file"]
+    command = [*one_cell(data, tmp_path / "work"), option, tmp_path / "file"]
     with pytest.raises(InputError, match=f"{option} .*file: is no folder"):
         laplacenet(*command)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -392,6 +420,8 @@ def test_split_files_of_several_data_sets_say_whose_they_are(data: Path) -> None
         InputError, match="say which one it is for: --split-file cifar10=FILE --split-file cifar100=FILE"
     ):
         parse_split_files((file,), {"cifar10", "cifar100"})
+    with pytest.raises(InputError, match="cifar10 has one already; put all lists into one folder"):
+        parse_split_files((f"cifar10={file}", f"cifar10={file}"), {"cifar10"})
     with pytest.raises(InputError, match="digits is not requested"):
         parse_split_files((f"digits={file}",), {"cifar10"})
 

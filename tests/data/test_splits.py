@@ -119,7 +119,7 @@ def test_a_split_is_read_from_text(tmp_path: Path, name: str, text: str) -> None
 
 
 def published_lists(folder: Path) -> Path:
-    """As in the folder `data-local/labels` of Mean Teacher's code, with the first lines of one of its lists."""
+    """As in the folder `data-local/labels/cifar10` of the code of Iscen et al., with some lines of its first list."""
     for name, text in (
         (
             "500_balanced_labels/00.txt",

@@ -246,7 +246,7 @@ def test_a_finished_folder_with_other_labels_is_not_recorded(
     if not has_checkpoint:
         shutil.rmtree(where.runs / planned.key.path / "checkpoint")
     with_one_label_less(tmp_path / "own" / "cifar100_splits.npz")
-    with pytest.raises(InputError, match="holds a run with other labels; move it away"):
+    with pytest.raises(InputError, match="holds a run with other labels than"):
         run(planned, where)
 
 
@@ -280,7 +280,7 @@ def test_a_damaged_outcome_is_refused_with_what_repairs_it(data: Path, tmp_path:
     record_path(where.results, planned.key).unlink()
     (folder / "final.json").write_text("{}")
     with pytest.raises(
-        InputError, match=r"final\.json.*; repair it with laplacenet train --resume .*, or move"
+        InputError, match=r"final\.json.*; laplacenet train --resume .* may repair it, or move"
     ) as caught:
         run(planned, where)
     assert str(folder) in str(caught.value)

@@ -51,6 +51,7 @@ def test_a_stream_never_changes_between_versions() -> None:
 
 def test_devices_are_chosen_by_name() -> None:
     assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("cpu:0") == torch.device("cpu:0")
     assert choose_device("auto").type in ("cpu", "cuda")
     for name in ("gpu", "tpu:0", "meta", ""):
         with pytest.raises(InputError, match="choose auto, cpu, cuda or cuda:N"):

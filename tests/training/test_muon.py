@@ -100,6 +100,6 @@ def test_a_network_whose_weights_muon_would_not_train_is_refused() -> None:
     require_trainable(network, x, train, name="13-cnn")
     with_norm = build_model("13-cnn", n_classes=3, weight_norm=True)
     for refused, inputs in ((with_norm, x), (build_model("mlp", n_classes=3, in_channels=3), x[:, :, 0, 0])):
-        with pytest.raises(InputError, match=r"muon is for the weights of convolutions, and .*; choose sgd or adamw"):
+        with pytest.raises(InputError, match=r"muon trains the weights of convolutions, but .*; choose sgd or adamw"):
             require_trainable(refused, inputs, train, name="the network")
         require_trainable(refused, inputs, replace(train, optimizer="sgd"), name="the network")

@@ -56,23 +56,31 @@ def test_training_learns_the_three_classes(pictures: ImageSet) -> None:
     assert (last.inference.logits(pictures.images).argmax(1) == pictures.labels).float().mean() > 0.95
 
 
-def test_nothing_of_a_finished_run_waits_for_the_garbage_collector(
+class Graph:
+    """In the place of one that a GPU has captured."""
+
+
+def test_captured_graphs_of_a_run_that_has_ended_do_not_wait_for_the_garbage_collector(
     pictures: ImageSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a GPU that would be captured graphs, which may then be freed in any thread and in the midst of another run."""
-    made: list[weakref.ref[Stepper]] = []
+    """Captured graphs: they might be freed in any thread and in the midst of another run."""
+    graphs: list[weakref.ref[Graph]] = []
     begin = Stepper.__init__
 
     def watched(self: Stepper, *args: Any, **kwargs: Any) -> None:
-        made.append(weakref.ref(self))
         begin(self, *args, **kwargs)
+        self._captured["a step"] = Graph()  # type: ignore[assignment]
+        graphs.append(weakref.ref(self._captured["a step"]))  # type: ignore[arg-type]
 
     monkeypatch.setattr(Stepper, "__init__", watched)
     gc.disable()
     try:
         for _ in train(run_on(pictures, given_labels(pictures))):
-            assert made[0]() is not None
-        assert made[0]() is None
+            assert graphs[0]() is not None
+        stopped = train(run_on(pictures, given_labels(pictures)))
+        next(stopped)
+        stopped.close()  # type: ignore[attr-defined]
+        assert [graph() for graph in graphs] == [None, None]
     finally:
         gc.enable()
 

@@ -50,16 +50,16 @@ def require_place(file: Path, *, option: str) -> None:
 
 @contextlib.contextmanager
 def no_empty_folder(folder: Path) -> Iterator[None]:
-    """If the command is refused, a folder that it made and left empty is removed."""
+    """If the command is refused, folders that it made for this one, and left empty, are removed."""
     from laplacenet.runtime import InputError
 
-    was_there = os.path.lexists(folder)
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
         yield
     except InputError:
-        if not was_there:
-            with contextlib.suppress(OSError):  # not empty, or never made
-                folder.rmdir()
+        with contextlib.suppress(OSError):  # not empty, or never made
+            for path in missing:
+                path.rmdir()
         raise
 
 

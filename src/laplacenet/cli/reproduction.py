@@ -25,6 +25,7 @@ from laplacenet.experiments.paper.reproduce import (
     Places,
     PlannedRun,
     carry_out,
+    given_rows,
     is_recorded,
     plan_run,
     plan_runs,
@@ -286,6 +287,8 @@ def _work_through(request: Request, *, execution: Execution, limit_s: float | No
         todo = [run for run in todo if run.experiment.data.name not in reasons]
     counts = f"{n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}"
     typer.echo(f"{counted(len(runs), 'run')}: {counts}", err=True)
+    for run in todo:  # a split that is missing is refused before the first run
+        given_rows(run)
     if todo:  # minutes of training should not end in a place that cannot be written to
         group.by_first(lambda: require_folder(places.results, option="--results"))
         group.by_first(lambda: require_folder(places.runs, option="--runs"))
@@ -383,6 +386,8 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
             raise InputError(
                 f"--split-file {word}: {name} is not requested; choose one of {', '.join(sorted(datasets))}"
             )
+        if name in files:
+            raise InputError(f"--split-file {word}: {name} has one already; put all lists into one folder")
         path = Path(file).expanduser()
         if not path.is_file() and not holds_published_lists(path):
             raise InputError(

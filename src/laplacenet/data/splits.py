@@ -22,9 +22,8 @@ N_KEYS_SHOWN = 5
 MOST_DIGITS = 18  # more do not fit into 64 bits
 PUBLISHED_LISTS = "_balanced_labels"
 """Mean Teacher's authors publish `4000_balanced_labels/00.txt`, and those of fast-SWA and LP follow them."""
-PUBLISHED_LINE = re.compile(
-    r"(\d+)_\S+\.png(\s+\S+)?"
-)  # row number, class and class again, as in `782_truck.png truck`
+PUBLISHED_LINE = re.compile(r"(\d+)_\S+\.png(\s+\S+)?")
+"""Row number, class and class again, as in `782_truck.png truck`."""
 
 
 @dataclass(frozen=True, eq=False)

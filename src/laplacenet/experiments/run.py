@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 ASKED_LAST = ("test_error", "train_invariance", "test_invariance", "test_invariance_as_labeled")
 """What the last network is judged by, as `Judge` and `Outcome` call it: each a matter of a pass over the data."""
 HASH = "hash of inputs and given labels"
+LABELED = "labeled rows"
+"""In a run's provenance: the hash of the numbers of the rows whose labels it was given."""
 JUDGE_EVERY = "judge_every"
 """In a run's provenance, if it is not tested after every epoch."""
 
@@ -160,10 +162,6 @@ def _say_what_changed(history: dict[str, Any], now: dict[str, Any]) -> None:
                     was,
                     becomes,
                 )
-
-
-LABELED = "labeled rows"
-"""In a run's provenance: the hash of the numbers of the rows whose labels it was given."""
 
 
 def labeled_rows_of(history: dict[str, Any]) -> str | None:

@@ -106,10 +106,14 @@ def _measured(task: Task, execution: Execution) -> StepTimes:
     with convolution_trials(execution.device.type == "cuda"):
         learner = prepare(run.learner, execution)
         steppers = [Stepper(method, learner, run.inputs, execution=execution) for _ in range(1 + execution.captures)]
-        if not 0 < n_first < method.steps:
-            return StepTimes(main=_times(steppers, method, 0))
-        first = _times(steppers, method, 0)
-        return StepTimes(_times(steppers, method, n_first), first, share, most)
+        try:
+            if not 0 < n_first < method.steps:
+                return StepTimes(main=_times(steppers, method, 0))
+            first = _times(steppers, method, 0)
+            return StepTimes(_times(steppers, method, n_first), first, share, most)
+        finally:
+            for stepper in steppers:
+                stepper.release()
 
 
 def first_phase(method: BaseMethod) -> tuple[int, float, int]:

@@ -77,9 +77,9 @@ def initialize_convolutions(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-def require_fit(network: Network, example: Tensor, *, name: str) -> None:
+def require_fit(network: Network, example: Tensor, *, name: str, remedy: str = "") -> None:
     """Pass one input through the network, so that images that are too small or of the wrong kind fail here, not
-    mid-run.
+    mid-run. `remedy` is what to choose before another network.
     """
     try:
         with torch.no_grad():
@@ -87,4 +87,6 @@ def require_fit(network: Network, example: Tensor, *, name: str) -> None:
     except (RuntimeError, ValueError) as error:
         shape = "×".join(map(str, example.shape[1:]))
         accepted = "mlp" if example.dim() == 2 else FOR_PICTURES
-        raise InputError(f"model {name} cannot read inputs of shape {shape}; choose --model {accepted}") from error
+        raise InputError(
+            f"model {name} cannot read inputs of shape {shape}; choose {remedy}--model {accepted}"
+        ) from error

@@ -15,7 +15,8 @@ FIRST_WITH_BF16 = (8, 0)  # compute capability: Ampere
 def choose_device(name: str = "auto") -> torch.device:
     """`auto` uses the first GPU if there is one; `cpu`, `cuda` and `cuda:1` choose.
 
-    Each of several processes on a machine uses its own GPU.
+    A GPU that is named by its number becomes the process's current one, which `auto` and `cuda` mean from then on. Each
+    of several processes on a machine uses its own GPU.
     """
     launch = read_launch()
     if launch.size > 1 and name != "cpu":
@@ -32,7 +33,7 @@ def choose_device(name: str = "auto") -> torch.device:
         raise InputError(f"device {name!r} asked for, but this machine has no CUDA device; choose auto or cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device {name!r} asked for, but there are {torch.cuda.device_count()} CUDA devices")
-    if device.index is not None:
+    if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # graphs are captured, and kernels of our own run, on the current one
     return device
 

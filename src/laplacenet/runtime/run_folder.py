@@ -239,7 +239,14 @@ class RunFolder:
     def _saved_lines(self) -> dict[Path, bytes]:
         """A checkpoint holds the lines up to it; those that a file has lost since would otherwise not be missed."""
         copies = (self.checkpoint / EPOCHS, *sorted(self.path.glob(f"{STAGES}/*/checkpoint/{EPOCHS}")))
-        return {copy: read_whole(copy) for copy in copies if copy.is_file()}
+        found = {}
+        for copy in copies:
+            try:
+                found[copy] = read_whole(copy)
+            except InputError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):  # none, or replaced by the next one just now
+                    raise
+        return found
 
 
 def write_run_file(path: Path, content: dict[str, Any]) -> None:

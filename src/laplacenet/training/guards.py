@@ -25,17 +25,15 @@ def require_trainable(network: Network, example: Tensor, train: TrainConfig, *, 
     require_fit(network, example, name=name)
     if train.optimizer == "muon" and next(matrices_of(network), None) is None:
         raise InputError(
-            f"train.optimizer = muon is for the weights of convolutions, and {name} has none or weight norm in their"
-            " place; choose sgd or adamw"
+            f"train.optimizer = muon trains the weights of convolutions, but {name} has none, or uses weight norm;"
+            " choose sgd or adamw, or model.weight_norm=false"
         )
     if train.small_share:
         if example.ndim != 4:
             raise InputError("train.small_share: only pictures can be shrunk; leave it out for vectors")
         scale = train.small_scale
-        try:
-            require_fit(network, shrunk(example, scale), name=name)
-        except InputError as error:
-            raise InputError(f"train.small_scale = {scale}: {error}, or a larger train.small_scale") from error
+        remedy = f"a train.small_scale above {scale}, or "
+        require_fit(network, shrunk(example, scale), name=name, remedy=remedy)
 
 
 def require_finite(values: Float[Tensor, "n d"], *, what: str, step: int) -> None:

@@ -88,12 +88,16 @@ def train(run: Run, *, start: Position | None = None, monitor: Monitor | None = 
     Where numbers are no longer finite the run ends with `DivergedError` in place of the epoch.
     """
     with convolution_trials(run.execution.device.type == "cuda"):
-        yield from _epochs(run, start or Position(), monitor or NullMonitor())
+        learner = prepare(run.learner, run.execution)
+        stepper = Stepper(run.method, learner, run.inputs, execution=run.execution)
+        try:
+            yield from _epochs(run, stepper, start or Position(), monitor or NullMonitor())
+        finally:
+            stepper.release()
 
 
-def _epochs(run: Run, position: Position, monitor: Monitor) -> Iterator[Epoch]:
-    learner = prepare(run.learner, run.execution)
-    stepper = Stepper(run.method, learner, run.inputs, execution=run.execution)
+def _epochs(run: Run, stepper: Stepper, position: Position, monitor: Monitor) -> Iterator[Epoch]:
+    learner = stepper.learner
     restore(stepper, position)
     group, inference, started_at = stepper.group, run.inference, time.perf_counter()
     group.broadcast([*learner.parameters(), *learner.buffers(), *stepper.optimizer_state().values()])

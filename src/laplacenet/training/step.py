@@ -70,8 +70,6 @@ class Stepper:
         self._phase = ""
         self._memory: dict[str, Tensor] = {}
         self._tables: dict[str, Tensor] = {}
-        # no attribute holds a method of its own object where nothing is compiled: such a cycle would keep the captured
-        # graphs until a garbage collection, at any moment and in any thread
         self._compiled = torch.compile(self._precise_loss, dynamic=False) if execution.compiles else None
         self.group = current_group()
         if self.group.reduces and execution.compiles:
@@ -81,6 +79,10 @@ class Stepper:
         self._captured: dict[Any, CapturedStep] = {}
         self._pending = PendingSteps()
         self._ahead: tuple[EpochPlan, Block] | None = None
+
+    def release(self) -> None:
+        """Free the captured graphs now: a garbage collection would do it at any moment and in any thread."""
+        self._captured.clear()
 
     def draw(self, plan: EpochPlan, first_step: int, n_steps: int) -> Block:
         """The block as the method draws it; what was drawn ahead for the same steps and rows is not drawn again."""

@@ -115,8 +115,9 @@ def thin_curve(epochs: Sequence[EpochRecord], n: int = MAX_POINTS) -> tuple[Curv
         parts.setdefault(epoch.epoch, []).append(epoch)
     points = [whole_epoch(lines) for lines in parts.values()]
     ends = (0, len(points) - 1)
-    tested = [i for i, point in enumerate(points) if point.test_error is not None or i in ends]
-    others = [i for i in range(len(points)) if i not in tested]
+    is_kept = [point.test_error is not None or i in ends for i, point in enumerate(points)]
+    tested = [i for i, kept in enumerate(is_kept) if kept]
+    others = [i for i, kept in enumerate(is_kept) if not kept]
     chosen = sorted([*tested, *spread_evenly(others, n - len(tested))]) if len(tested) < n else spread_evenly(tested, n)
     return tuple(points[i] for i in chosen)
 

@@ -9,6 +9,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from jaxtyping import Int64
+from torch import Tensor
 
 from laplacenet.data import load_dataset, read_split, rows_hash
 from laplacenet.experiments.experiment import Experiment, without_paths
@@ -21,9 +25,7 @@ from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, on_s
 from laplacenet.experiments.presets import with_method_preset, with_preset
 from laplacenet.experiments.run import (
     labeled_rows_of,
-    origin,
     read_experiment,
-    require_unchanged,
     resume_run,
     start_run,
 )
@@ -127,15 +129,26 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
         raise InputError(
             f"{path}: recorded when {words} meant other settings; move it away or choose another --results"
         )
-    data, known = run.experiment.data, labeled_rows_of(record.provenance)
-    if known is not None and data.split_file is not None:
-        now = rows_hash(read_split(data.split_file, data.split_key, n=MOST_ROWS).labeled)
-        if now != known:
-            raise InputError(
-                f"{path}: recorded with other labels than {data.split_key} of {data.split_file};"
-                " move it away or choose another --results"
-            )
+    if has_other_labels(run, record.provenance):
+        data = run.experiment.data
+        raise InputError(
+            f"{path}: recorded with other labels than {data.split_key} of {data.split_file};"
+            " move it away or choose another --results"
+        )
     return True
+
+
+def given_rows(run: PlannedRun) -> Int64[Tensor, " n_labeled"] | None:
+    """The rows of a published split, without reading the data; None where a split is drawn."""
+    data = run.experiment.data
+    return None if data.split_file is None else read_split(data.split_file, data.split_key, n=MOST_ROWS).labeled
+
+
+def has_other_labels(run: PlannedRun, history: dict[str, Any]) -> bool:
+    """Than the run that has this provenance; False where that is not known."""
+    known = labeled_rows_of(history)
+    rows = None if known is None else given_rows(run)
+    return rows is not None and known != rows_hash(rows)
 
 
 def unreadable_datasets(runs: Iterable[PlannedRun]) -> dict[str, str]:
@@ -152,11 +165,7 @@ def unreadable_datasets(runs: Iterable[PlannedRun]) -> dict[str, str]:
 def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor: Monitor) -> Iterator[EpochRecord]:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
     path, group = places.runs / run.key.path, current_group()
-    if group.by_first((path / FINAL).is_file):  # it ended, and was cut off before it was recorded
-        task, folder = _reopened(run, path)
-        _require_same_labels(task, folder)
-        require_unchanged(task, folder)
-    else:
+    if not group.by_first((path / FINAL).is_file):  # else it ended, and was cut off before it was recorded
         is_begun = group.by_first((path / EXPERIMENT).is_file)
         task, folder, go = _begun(run, path) if is_begun else _fresh(run, path)
         try:
@@ -165,7 +174,7 @@ def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor:
             group.by_first(lambda: write_record(places.results, _diverged(run, folder, n_labeled=task.n_labeled)))
             return
     if group.by_first((path / FINAL).is_file):
-        group.by_first(lambda: write_record(places.results, _finished(run, RunFolder.open(path))))
+        group.by_first(lambda: write_record(places.results, _finished(run, path)))
 
 
 def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
@@ -175,37 +184,36 @@ def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
 
 
 def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
-    return *_reopened(run, path), resume_run
+    """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there.
 
-
-def _reopened(run: PlannedRun, path: Path) -> tuple[Task, RunFolder]:
-    """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there."""
+    Its checkpoint knows which labels it was given, whatever file or folder they came from.
+    """
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
-    if without_paths(experiment) != without_paths(run.experiment):
+    if without_split_file(experiment) != without_split_file(run.experiment):
         raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
-    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder
+    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
 
 
-def _require_same_labels(task: Task, folder: RunFolder) -> None:
-    """Also where the checkpoint, which knows them, is gone."""
-    known = labeled_rows_of(folder.read_sealed(PROVENANCE))
-    if known is not None and known != labeled_rows_of(origin(task)):
-        raise InputError(f"{folder.path}: holds a run with other labels; move it away")
+def without_split_file(experiment: Experiment) -> Experiment:
+    """Nor any other path."""
+    bare = without_paths(experiment)
+    return replace(bare, data=replace(bare.data, split_file=bare.data.split_file and ""))
 
 
-def _finished(run: PlannedRun, folder: RunFolder) -> Record:
+def _finished(run: PlannedRun, path: Path) -> Record:
+    """What is planned now must be what was run then."""
+    folder = RunFolder.open(path)
     try:
-        return make_record(
-            run.key,
-            run.experiment,
-            read_outcome(folder),
-            epochs=read_epochs(folder),
-            provenance=folder.read_sealed(PROVENANCE),
-        )
+        experiment, history = read_experiment(folder), folder.read_sealed(PROVENANCE)
+        outcome, epochs = read_outcome(folder), read_epochs(folder)
     except InputError as error:
-        remedy = f"repair it with laplacenet train --resume {folder.path}, or move {folder.path} away"
-        raise InputError(f"{error}; {remedy}") from error
+        raise InputError(f"{error}; laplacenet train --resume {path} may repair it, or move {path} away") from error
+    if without_split_file(experiment) != without_split_file(run.experiment):
+        raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
+    if has_other_labels(run, history):
+        raise InputError(f"{path}: holds a run with other labels than {run.key.name}; move it away")
+    return make_record(run.key, run.experiment, outcome, epochs=epochs, provenance=history)
 
 
 def _diverged(run: PlannedRun, folder: RunFolder, *, n_labeled: int) -> Record:
