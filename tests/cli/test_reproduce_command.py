@@ -342,7 +342,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_any_training(
     monkeypatch.setattr("laplacenet.cli.reproduction.carry_out", None)
     (tmp_path / "file").write_text("mine")
     command = [*one_cell(data, tmp_path / "work"), option, tmp_path / "file"]
-    with pytest.raises(InputError, match=f"{option} .*file: is no folder"):
+    with pytest.raises(InputError, match=f"{option} .*file: is not a folder"):
         laplacenet(*command)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "mine"
@@ -420,7 +420,7 @@ def test_split_files_of_several_data_sets_say_whose_they_are(data: Path) -> None
         InputError, match="say which one it is for: --split-file cifar10=FILE --split-file cifar100=FILE"
     ):
         parse_split_files((file,), {"cifar10", "cifar100"})
-    with pytest.raises(InputError, match="cifar10 has one already; put all lists into one folder"):
+    with pytest.raises(InputError, match="cifar10 is given twice; put all its lists into one folder"):
         parse_split_files((f"cifar10={file}", f"cifar10={file}"), {"cifar10"})
     with pytest.raises(InputError, match="digits is not requested"):
         parse_split_files((f"digits={file}",), {"cifar10"})

@@ -237,8 +237,8 @@ def test_a_record_that_is_damaged_is_refused_and_left_alone(damage: str, going_o
 @pytest.mark.parametrize(
     ("option", "kind", "said"),
     [
-        ("--out", "file", "--out it: is no folder"),
-        ("--out", "pipe", "--out it: is no folder"),
+        ("--out", "file", "--out it: is not a folder"),
+        ("--out", "pipe", "--out it: is not a folder"),
         ("--out", "below a file", "--out it/in: cannot be written to (Not a directory); choose another --out"),
         ("--out", "nowhere", "--out /proc/none: cannot be written to"),
         ("--record", "folder", "--record it: is a folder; name a file"),

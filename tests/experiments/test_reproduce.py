@@ -209,22 +209,16 @@ def test_a_finished_folder_whose_record_was_lost_is_recorded_without_running(dat
     assert run(planned, where, n_steps=0) == record
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"train": {"lr": 0.1}}, "holds a run with other settings"),
-        ({"data": {"split_key": "4000/01"}}, "holds a run with other settings"),
-    ],
-)
+@pytest.mark.parametrize("change", [{"train": {"lr": 0.1}}, {"data": {"split_key": "4000/01"}}])
 def test_a_finished_folder_of_other_settings_is_not_recorded(
-    data: Path, tmp_path: Path, change: dict[str, dict[str, Any]], said: str
+    data: Path, tmp_path: Path, change: dict[str, dict[str, Any]]
 ) -> None:
     where = places(data, tmp_path)
     planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
     run(planned, where)
     record_path(where.results, planned.key).unlink()
     parts = {name: replace(getattr(planned.experiment, name), **fields) for name, fields in change.items()}
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match="holds a run with other settings"):
         run(replace(planned, experiment=replace(planned.experiment, **parts)), where)
     assert not record_path(where.results, planned.key).exists()
 
@@ -268,23 +262,19 @@ def test_a_record_with_other_labels_is_not_taken_for_this_run(data: Path, tmp_pa
 def test_what_is_in_the_place_of_a_record_is_refused(tmp_path: Path) -> None:
     planned = plan_run(HEADLINE, 0, Places())
     record_path(tmp_path, planned.key).mkdir(parents=True)
-    with pytest.raises(InputError, match="is no file; move it away or choose another --results"):
+    with pytest.raises(InputError, match="is not a file; move it away or choose another --results"):
         is_recorded(planned, tmp_path)
 
 
 def test_a_damaged_outcome_is_refused_with_what_repairs_it(data: Path, tmp_path: Path) -> None:
     where = places(data, tmp_path)
     planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
-    record = run(planned, where)
+    assert run(planned, where) is not None
     folder = where.runs / planned.key.path
     record_path(where.results, planned.key).unlink()
     (folder / "final.json").write_text("{}")
-    with pytest.raises(
-        InputError, match=r"final\.json.*; laplacenet train --resume .* may repair it, or move"
-    ) as caught:
+    with pytest.raises(InputError, match=rf"final\.json.*; laplacenet train --resume {folder} may repair it, or move"):
         run(planned, where)
-    assert str(folder) in str(caught.value)
-    assert record is not None
 
 
 def test_a_record_of_an_earlier_form_of_the_recipe_is_refused(tmp_path: Path) -> None:

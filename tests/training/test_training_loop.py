@@ -63,7 +63,7 @@ class Graph:
 def test_captured_graphs_of_a_run_that_has_ended_do_not_wait_for_the_garbage_collector(
     pictures: ImageSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Captured graphs: they might be freed in any thread and in the midst of another run."""
+    """It might free them in any thread and in the midst of another run."""
     graphs: list[weakref.ref[Graph]] = []
     begin = Stepper.__init__
 

@@ -188,7 +188,7 @@ JudgeEvery = Annotated[
         metavar="N",
         min=1,
         help="Test after every N-th epoch and after the last. The result does not change."
-        "  [default: 1; with --preset fast 10]",
+        "  [default: 1; with --preset fast 10; train --resume: as the run began]",
     ),
 ]
 

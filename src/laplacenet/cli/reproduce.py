@@ -39,7 +39,7 @@ def parse_splits(text: str) -> list[int]:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise InputError(f"--splits {text}: give numbers such as 0, 0-4 or 0,2,3")
         if max(len(first), len(last)) > MOST_DIGITS:
-            raise InputError(f"--splits {text}: splits are numbered up to {10**MOST_DIGITS - 1}")
+            raise InputError(f"--splits {text}: give numbers up to {10**MOST_DIGITS - 1}")
         splits += range(int(first), int(last if dash else first) + 1)
     if not splits:
         raise InputError(f"--splits {text}: no split is named; give numbers such as 0, 0-4 or 0,2,3")

@@ -135,14 +135,13 @@ def make(request: Request) -> None:
         return
     execution = request.execution()
     start_group(execution.device)
-    work_through(request, execution=execution, limit_s=request.time_limit)
+    with no_empty_folder(request.results), no_empty_folder(request.runs):
+        work_through(request, execution=execution, limit_s=request.time_limit)
 
 
 def list_request(request: Request) -> None:
     refuse_several_processes("--list")
-    if request.results.exists() and not request.results.is_dir():
-        raise InputError(f"--results {request.results}: is no folder; name the one that holds the records")
-    records = read_records(request.results) if request.results.is_dir() else []
+    records = read_records(request.results) if request.results.exists() else []
     if request.name == ALL:
         list_plan(records)
     else:
@@ -267,11 +266,6 @@ def _recorded(cell: Cell, book: RecordBook) -> str:
 
 def work_through(request: Request, *, execution: Execution, limit_s: float | None) -> None:
     """One run after another until all are recorded, time is up or someone interrupts."""
-    with no_empty_folder(request.results), no_empty_folder(request.runs):
-        _work_through(request, execution=execution, limit_s=limit_s)
-
-
-def _work_through(request: Request, *, execution: Execution, limit_s: float | None) -> None:
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     runs, places = requested_runs(request)
     group = current_group()
@@ -387,7 +381,7 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
                 f"--split-file {word}: {name} is not requested; choose one of {', '.join(sorted(datasets))}"
             )
         if name in files:
-            raise InputError(f"--split-file {word}: {name} has one already; put all lists into one folder")
+            raise InputError(f"--split-file {word}: {name} is given twice; put all its lists into one folder")
         path = Path(file).expanduser()
         if not path.is_file() and not holds_published_lists(path):
             raise InputError(

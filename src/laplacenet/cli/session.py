@@ -45,7 +45,7 @@ from laplacenet.training import Execution
 from laplacenet.training.checkpoint import checkpoint_step
 
 CURVES, PROFILE = "curves.png", "profile.json"
-ALL_THE_SAME = "the run is finished all the same"
+FINISHED = "the run is finished all the same"
 READ = "have been read, nothing has been trained; go on with: the same command and a longer --for"
 
 
@@ -154,7 +154,7 @@ def kinds_said(folder: RunFolder) -> set[str]:
 
 
 @contextlib.contextmanager
-def resume_hint(folder: RunFolder, command: str, *, if_finished: str = ALL_THE_SAME) -> Iterator[None]:
+def resume_hint(folder: RunFolder, command: str, *, if_finished: str = FINISHED) -> Iterator[None]:
     """Add to the error that ends a run how to resume it; for a bug, below its traceback."""
 
     def how() -> str:
@@ -212,7 +212,7 @@ def fresh_folder(
 
 def say_outcome(outcome: Outcome, folder: RunFolder, *, title: str) -> None:
     """The error first: matplotlib and the curves take a second or two."""
-    with advising(lambda: ALL_THE_SAME):
+    with advising(lambda: FINISHED):
         say(*outcome_lines(outcome))
         mark("outcome")
         with resume_hint(folder, ""):

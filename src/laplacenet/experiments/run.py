@@ -188,7 +188,7 @@ def warn_of_other_test_set(task: Task, history: dict[str, Any]) -> None:
 
 
 def judged_every(folder: RunFolder) -> int:
-    """After every how many epochs the run was to be tested when it began; every one where that is not known."""
+    """The run was to be tested after every so many epochs when it began; 1 where that is not known."""
     try:
         found = folder.read_sealed(PROVENANCE).get(JUDGE_EVERY)
     except InputError:  # said when the run is resumed

@@ -152,7 +152,7 @@ def require_folder(folder: Path, *, option: str = "--out") -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except FileExistsError as error:
-        raise InputError(f"{option} {folder}: is no folder; name one, or one that is to be made") from error
+        raise InputError(f"{option} {folder}: is not a folder; name one, or a path where one can be made") from error
     except OSError as error:
         if error.errno in FULL:
             raise

@@ -216,7 +216,7 @@ class RunFolder:
 
     def _sealed_epochs(self) -> list[dict[str, Any]]:
         path = self.path / EPOCHS
-        saved = self._saved_lines()  # first: a run that goes on meanwhile adds a line before it saves it
+        saved = self._saved_lines()  # first: a run in progress appends a line before it saves it in a checkpoint
         lines = read_whole(path) if os.path.lexists(path) else b""
         for copy, beginning in saved.items():
             if not lines.startswith(beginning):

@@ -70,7 +70,9 @@ class Stepper:
         self._phase = ""
         self._memory: dict[str, Tensor] = {}
         self._tables: dict[str, Tensor] = {}
-        self._compiled = torch.compile(self._precise_loss, dynamic=False) if execution.compiles else None
+        self._loss: Callable[..., Tensor] = (
+            torch.compile(self._precise_loss, dynamic=False) if execution.compiles else self._precise_loss
+        )
         self.group = current_group()
         if self.group.reduces and execution.compiles:
             raise InputError("--compile works in a single process only; leave it out")
@@ -138,7 +140,8 @@ class Stepper:
         mark(STEPS)
 
     def _replay(self, block: Block, slots: Tensor) -> Iterator[None]:
-        key = (self._phase, block.shape, tuple(self._tables), self.supply.buffer.data_ptr())  # it may be exchanged
+        address = self.supply.buffer.data_ptr()  # a larger batch of streamed inputs gets another buffer
+        key = (self._phase, block.shape, tuple(self._tables), address)
         captured = self._captured.get(key)
         if captured is None:
             captured = self._captured[key] = self._capture(block, slots)
@@ -186,10 +189,8 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         tables = {name: table.index_select(0, rows) for name, table in self._tables.items()}
         with shared_step(self.group.reduces), sharing(self._share):
-            with two_inputs_a_pass():  # out here: what is inside may be compiled
-                loss = (self._compiled or self._precise_loss)(
-                    views, rows, block.n_labeled, tables, draws, self.used_guesses
-                )
+            with two_inputs_a_pass():  # out here: what is inside of `_loss` may be compiled
+                loss = self._loss(views, rows, block.n_labeled, tables, draws, self.used_guesses)
             if self._share is not None:
                 loss = loss * (self._share.own / self._share.total)
             elif self.group.reduces:

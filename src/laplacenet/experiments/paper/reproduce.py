@@ -23,12 +23,7 @@ from laplacenet.experiments.paper.records import Record, RunKey, make_record, re
 from laplacenet.experiments.paper.series import settings_of
 from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, on_split, varied_as
 from laplacenet.experiments.presets import with_method_preset, with_preset
-from laplacenet.experiments.run import (
-    labeled_rows_of,
-    read_experiment,
-    resume_run,
-    start_run,
-)
+from laplacenet.experiments.run import labeled_rows_of, read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
 from laplacenet.experiments.task import Task, prepare
 from laplacenet.runtime import InputError, Monitor, RunFolder, current_group
@@ -117,7 +112,7 @@ def is_recorded(run: PlannedRun, results: Path) -> bool:
     """
     path = record_path(results, run.key)
     if os.path.lexists(path) and not path.is_file():
-        raise InputError(f"{path}: is no file; move it away or choose another --results")
+        raise InputError(f"{path}: is not a file; move it away or choose another --results")
     try:
         record = read_record(path) if path.is_file() else None
     except InputError:
@@ -190,15 +185,19 @@ def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     """
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
-    if without_split_file(experiment) != without_split_file(run.experiment):
-        raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
+    require_same_settings(run, experiment, path)
     return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
 
 
-def without_split_file(experiment: Experiment) -> Experiment:
-    """Nor any other path."""
-    bare = without_paths(experiment)
-    return replace(bare, data=replace(bare.data, split_file=bare.data.split_file and ""))
+def require_same_settings(run: PlannedRun, found: Experiment, path: Path) -> None:
+    """Wherever its data and its split lay."""
+
+    def bare(experiment: Experiment) -> Experiment:
+        data = without_paths(experiment).data
+        return replace(experiment, data=replace(data, split_file=data.split_file and ""))
+
+    if bare(found) != bare(run.experiment):
+        raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
 
 
 def _finished(run: PlannedRun, path: Path) -> Record:
@@ -209,8 +208,7 @@ def _finished(run: PlannedRun, path: Path) -> Record:
         outcome, epochs = read_outcome(folder), read_epochs(folder)
     except InputError as error:
         raise InputError(f"{error}; laplacenet train --resume {path} may repair it, or move {path} away") from error
-    if without_split_file(experiment) != without_split_file(run.experiment):
-        raise InputError(f"{path}: holds a run with other settings than {run.key.name}; move it away")
+    require_same_settings(run, experiment, path)
     if has_other_labels(run, history):
         raise InputError(f"{path}: holds a run with other labels than {run.key.name}; move it away")
     return make_record(run.key, run.experiment, outcome, epochs=epochs, provenance=history)
