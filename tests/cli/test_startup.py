@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
 
-def test_training_does_not_wait_for_libraries_that_it_does_not_need() -> None:
-    code = "import sys, laplacenet.cli.training\n"
+
+@pytest.mark.parametrize("command", ["training", "reproduction"])
+def test_a_command_does_not_wait_for_libraries_that_it_does_not_need(command: str) -> None:
+    code = f"import sys, laplacenet.cli.{command}\n"
     code += "print(sorted({'sklearn', 'matplotlib', 'scipy.stats'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -282,13 +282,13 @@ def test_with_cutmix_some_steps_paste_and_the_others_mix(
         rows, _, draws = block.at(torch.tensor([i]))
         views = torch.randn(12, 1, 8, 8, generator=torch.Generator().manual_seed(i))
         targets = torch.arange(12) * 5
-        top, bottom, left, right = (float(edge) for edge in draws["box"])
-        is_pasted = bottom > top
+        top, bottom, left, right = draws["box"].tolist()
+        is_pasted = bottom > top and right > left
         n_pasted += is_pasted
         mixed, kept = views.clone(), 0.0
         for y, x in product(range(8), range(8)):
-            own = float(draws["mix_weight"])
-            if top <= (y + 0.5) / 8 < bottom and left <= (x + 0.5) / 8 < right:
+            own = 1.0 if is_pasted else float(draws["mix_weight"])
+            if top <= y < bottom and left <= x < right:
                 own = 0.0
             mixed[:, :, y, x] = own * views[:, :, y, x] + (1 - own) * views[draws["partners"], :, y, x]
             kept += own / 64
@@ -296,7 +296,7 @@ def test_with_cutmix_some_steps_paste_and_the_others_mix(
         own_loss, other_loss = (-log_p[range(12), t].mean() for t in (targets, targets[draws["partners"]]))
         found = method.loss(network, Batch(views, rows, 4, {TARGETS: targets}, draws))
         assert float(found) == pytest.approx(float(kept * own_loss + (1 - kept) * other_loss), rel=1e-4)
-        assert not is_pasted or float(draws["mix_weight"]) == 1
+        assert not is_pasted or float(draws["mix_weight"]) == kept
     assert 8 <= n_pasted <= 26  # of 64, a quarter expected
 
 

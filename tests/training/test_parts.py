@@ -20,9 +20,10 @@ from laplacenet.training import (
 )
 from laplacenet.training.batches import epoch_rows, reshuffled_rows
 from laplacenet.training.objective import (
+    boxes_in_pixels,
     mix,
     mixed_cross_entropy,
-    pixel_weights,
+    own_shares,
     sample_boxes,
     sample_mix_weights,
     sample_partners,
@@ -84,18 +85,30 @@ def test_a_mix_weight_at_an_end_leaves_one_picture_whole(weight: float) -> None:
 
 def test_a_box_pastes_the_partners_pixels_and_counts_by_their_number() -> None:
     views, partners = torch.randn(2, 3, 1, 4, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 1])
-    box = torch.tensor([0.25, 1.0, 0.0, 0.5])  # rows 1 to 3, columns 0 to 3
-    weights = pixel_weights(box, torch.tensor(1.0), 4, 8)
+    boxes = boxes_in_pixels(np.array([[0.25, 1.0, 0.0, 0.5]], dtype=np.float32), 4, 8)
+    assert boxes.tolist() == [[1, 4, 0, 4]]  # rows 1 to 3, columns 0 to 3
+    share = torch.from_numpy(own_shares(boxes, 4, 8))[0]
     expected = views.clone()
     expected[..., 1:4, 0:4] = views[:, partners][..., 1:4, 0:4]
-    assert torch.equal(mix(views, partners, weights), expected)
-    assert float(weights.mean()) == 1 - 12 / 32
+    assert torch.equal(mix(views, partners, share, torch.from_numpy(boxes)[0]), expected)
+    assert float(share) == 1 - 12 / 32
 
 
 def test_an_empty_box_leaves_mixup_as_it_is() -> None:
-    weights = pixel_weights(torch.zeros(4), torch.tensor(0.3), 4, 8)
-    assert torch.equal(weights, torch.full((4, 8), 0.3))
-    assert float(weights.mean()) == pytest.approx(0.3)
+    views, partners = torch.randn(2, 3, 1, 4, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([2, 0, 1])
+    weight = torch.tensor(0.3)
+    for box in ([0, 0, 0, 0], [2, 2, 1, 5], [1, 3, 7, 7]):
+        assert torch.equal(mix(views, partners, weight, torch.tensor(box)), mix(views, partners, weight))
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_a_pixel_belongs_to_a_box_if_its_center_does(height: int, width: int, seed: int) -> None:
+    boxes = sample_boxes(20, stream(seed, "cutmix"))
+    for (top, bottom, left, right), pixels in zip(boxes, boxes_in_pixels(boxes, height, width), strict=True):
+        rows = [i for i in range(height) if top <= np.float32((i + 0.5) / height) < bottom]
+        columns = [i for i in range(width) if left <= np.float32((i + 0.5) / width) < right]
+        assert rows == list(range(pixels[0], pixels[1]))
+        assert columns == list(range(pixels[2], pixels[3]))
 
 
 def test_boxes_have_uniform_areas_and_centers_before_they_are_cut_off() -> None:

@@ -3,7 +3,7 @@
 from laplacenet.augment.config import AugmentConfig
 from laplacenet.augment.operations import OPERATIONS, apply_operation
 from laplacenet.augment.sampling import ViewParameters, sample_views
-from laplacenet.augment.views import make_views, normalized, shrunk, strong_views_uint8, vector_views
+from laplacenet.augment.views import make_views, normalized, shrunk, shrunk_size, strong_views_uint8, vector_views
 
 __all__ = [
     "OPERATIONS",
@@ -14,6 +14,7 @@ __all__ = [
     "normalized",
     "sample_views",
     "shrunk",
+    "shrunk_size",
     "strong_views_uint8",
     "vector_views",
 ]

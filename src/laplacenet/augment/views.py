@@ -73,9 +73,13 @@ def normalize_into(
 
 def shrunk(views: Float[Tensor, "n c h w"], scale: float) -> Float[Tensor, "n c h2 w2"]:
     """The views scaled down by this factor, in the same memory format; on a GPU fit for capture."""
-    height, width = views.shape[2:]
-    size = (max(1, round(scale * height)), max(1, round(scale * width)))
+    size = shrunk_size(views.shape[2], views.shape[3], scale)
     return functional.interpolate(views, size=size, mode="bilinear", antialias=True)
+
+
+def shrunk_size(height: int, width: int, scale: float) -> tuple[int, int]:
+    """The height and width of a picture that is scaled down by this factor."""
+    return max(1, round(scale * height)), max(1, round(scale * width))
 
 
 def vector_views(vectors: Float[Tensor, "N d"], slots: Int64[Tensor, " n"]) -> Float[Tensor, "n d"]:

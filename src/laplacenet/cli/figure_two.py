@@ -8,7 +8,6 @@ import typer
 from laplacenet.cli.output import say
 from laplacenet.experiments.paper.figure_two import figure_two, figure_two_record, mean_accuracies
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, RECORD, MoonsRecord, read_moons
-from laplacenet.reports.moons import draw_moons
 from laplacenet.runtime import InputError, choose_device, provenance, write_json
 from laplacenet.runtime.files import require_folder
 
@@ -26,6 +25,8 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
     if known.issuperset(seeds):
         say(f"recorded already: {path}")
         return
+    from laplacenet.reports.moons import draw_moons  # brings matplotlib, which the other figures and tables do without
+
     require_folder(results, option="--results")
     figures = [figure_two(seed) for seed in sorted(known.union(seeds))]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -116,6 +116,10 @@ def reproduce(
         --split-file cifar100=FILE
     """
     asked = locals()
+    if not show and name not in (None, "figure-2"):
+        from laplacenet.runtime.device import choose_device, wake_up
+
+        wake_up(choose_device(device))  # meanwhile everything else is imported and read
     from laplacenet.cli.reproduction import Request, list_request, make, refuse_unused
 
     refuse_unused(name, typed_options(reproduce, asked).values())

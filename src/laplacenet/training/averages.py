@@ -48,9 +48,10 @@ class StudentAndTeacher(nn.Module):
         differences = torch._foreach_sub(values, means)
         torch._foreach_mul_(differences, share)
         torch._foreach_add_(means, differences)
-        if statistics != "own":
-            for name in teacher.keys() - averaged:
-                teacher[name].copy_(student[name])  # batch norm's count of batches is never averaged
+        if statistics != "own":  # batch norm's count of batches is never averaged
+            copied = [name for name in teacher if name not in averaged]
+            if copied:
+                torch._foreach_copy_([teacher[name] for name in copied], [student[name] for name in copied])
         self.n_updates += 1
 
     @torch.no_grad()

@@ -6,7 +6,11 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 from torch.nn import functional
 
+from laplacenet.models.norm import HAS_TRITON
 from laplacenet.runtime.device import at_least_float32
+
+N_AXES = 5  # of views of pictures: views, rows, channels, height, width
+MOST_CLASSES = 4096  # that one program of the loss holds at once
 
 
 def multi_view_cross_entropy(logits: Float[Tensor, "n_views b C"], targets: Int64[Tensor, " b"]) -> Float[Tensor, ""]:
@@ -47,33 +51,52 @@ def sample_boxes(n_steps: int, rng: np.random.Generator) -> Float32[np.ndarray, 
     return np.stack([first, last], axis=2).reshape(n_steps, 4).astype(np.float32)
 
 
+def boxes_in_pixels(boxes: Float32[np.ndarray, "steps 4"], height: int, width: int) -> Int64[np.ndarray, "steps 4"]:
+    """The pixels whose centers lie inside: first row and the one behind the last, first column and the one behind."""
+
+    rows, columns = (((np.arange(n) + 0.5) / n).astype(np.float32) for n in (height, width))
+    pixels: np.ndarray = np.hstack([np.searchsorted(rows, boxes[:, :2]), np.searchsorted(columns, boxes[:, 2:])])
+    return pixels
+
+
+def own_shares(boxes: Int64[np.ndarray, "steps 4"], height: int, width: int) -> Float32[np.ndarray, " steps"]:
+    """The share of each image's own pixels, outside of the box."""
+    top, bottom, left, right = boxes.T
+    return (1 - (bottom - top) * (right - left) / (height * width)).astype(np.float32)
+
+
 def pixel_weights(
-    box: Float[Tensor, "4"], mix_weight: Float[Tensor, ""], height: int, width: int
+    box: Int64[Tensor, "4"], mix_weight: Float[Tensor, ""], height: int, width: int
 ) -> Float[Tensor, "h w"]:
-    """How much of its own picture each pixel keeps: λ, but 0 inside the box, where the partner's picture is pasted."""
-
-    def inside(first: Tensor, last: Tensor, n: int) -> Tensor:
-        centers = (torch.arange(n, device=box.device) + 0.5) / n
-        return (first <= centers) & (centers < last)
-
+    """How much of its own picture each pixel keeps: nothing inside the box, all outside; without a box λ everywhere."""
     top, bottom, left, right = box
-    is_pasted = inside(top, bottom, height)[:, None] & inside(left, right, width)
-    return mix_weight.masked_fill(is_pasted, 0)
+    rows, columns = torch.arange(height, device=box.device), torch.arange(width, device=box.device)
+    is_pasted = ((rows >= top) & (rows < bottom))[:, None] & ((columns >= left) & (columns < right))
+    outside = torch.where(is_pasted.any(), torch.ones_like(mix_weight), mix_weight)
+    return outside.masked_fill(is_pasted, 0)
 
 
 def mix(
     views: Float[Tensor, "n_views n ..."],
     partners: Int64[Tensor, " b"],
-    mix_weight: Float[Tensor, ""] | Float[Tensor, "h w"],
+    mix_weight: Float[Tensor, ""],
+    box: Int64[Tensor, "4"] | None = None,
 ) -> Float[Tensor, "n_views b ..."]:
     """λ·x_i + (1 − λ)·x_partner(i), the same partner and the same λ in every view; of rows with a partner.
 
-    λ is one number, or one for each pixel.
+    Where there is a box, and it is not empty, the partner's pixels are pasted into it instead.
     """
+    if _fits_kernels(views) and _is_channels_last(views) and not views.requires_grad:
+        from laplacenet.training.objective_kernels import mix_pictures  # noqa: PLC0415 - needs Triton
+
+        return mix_pictures(views, partners, mix_weight, box)
     others = views.index_select(1, partners)
     # not in bf16: a rounded λ in the picture would not be the λ of the loss
     precise = at_least_float32(views[:, : len(partners)])
-    return torch.lerp(at_least_float32(others), precise, mix_weight.to(precise.dtype)).to(views.dtype)
+    weight = mix_weight.to(precise.dtype)
+    if box is not None:
+        weight = pixel_weights(box, weight, *views.shape[-2:])
+    return torch.lerp(at_least_float32(others), precise, weight).to(views.dtype)
 
 
 def mixed_cross_entropy(
@@ -83,9 +106,22 @@ def mixed_cross_entropy(
     mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
+    if _fits_kernels(logits) and logits.dtype is torch.float32 and logits.shape[-1] <= MOST_CLASSES:
+        from laplacenet.training.objective_kernels import MixedCrossEntropy  # noqa: PLC0415 - needs Triton
+
+        return MixedCrossEntropy.apply(logits, targets, partners, mix_weight)  # type: ignore[no-any-return,no-untyped-call]
     own = multi_view_cross_entropy(logits, targets[: len(partners)])
     other = multi_view_cross_entropy(logits, targets.index_select(0, partners))
     return torch.lerp(other, own, mix_weight.to(own.dtype))
+
+
+def _fits_kernels(x: Tensor) -> bool:
+    return x.is_cuda and HAS_TRITON and x.dtype is not torch.float64 and not torch.compiler.is_compiling()
+
+
+def _is_channels_last(views: Float[Tensor, "n_views n ..."]) -> bool:
+    """Whether they are pictures that lie one behind another without a gap, each pixel by pixel."""
+    return views.ndim == N_AXES and views.permute(0, 1, 3, 4, 2).is_contiguous()
 
 
 def mixed_weighted_cross_entropy(

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from laplacenet.evaluation import mean_and_std
-from laplacenet.experiments.benchmark import SideBySide
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.paper.moons_record import MoonsRecord
 from laplacenet.experiments.paper.records import Record, RunKey
 from laplacenet.experiments.paper.variants import PAPER_STEPS
+
+if TYPE_CHECKING:
+    from laplacenet.experiments.benchmark import SideBySide  # whose rivals take a second to import
 
 Measure = Callable[[Record], float | None]
 
@@ -114,7 +117,7 @@ class RecordBook:
     """
 
     def __init__(
-        self, records: Iterable[Record], *, moons: MoonsRecord | None = None, epochs: SideBySide | None = None
+        self, records: Iterable[Record], *, moons: MoonsRecord | None = None, epochs: "SideBySide | None" = None
     ) -> None:
         self.records, self.moons, self.epochs = tuple(records), moons, epochs
 

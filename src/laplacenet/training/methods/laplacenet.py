@@ -17,7 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laplacenet.augment import ViewParameters
+from laplacenet.augment import ViewParameters, shrunk_size
 from laplacenet.graph import PseudoLabels, pseudo_label
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import InputError, stream
@@ -28,16 +28,17 @@ from laplacenet.training.guards import mean_cosine, require_finite
 from laplacenet.training.method import Batch, Block, EpochPlan
 from laplacenet.training.methods.base import NOTHING, SEMI_SUPERVISED, SUPERVISED, TARGETS, BaseMethod, MethodConfig
 from laplacenet.training.objective import (
+    boxes_in_pixels,
     mix,
     mixed_cross_entropy,
     mixed_soft_cross_entropy,
     mixed_weighted_cross_entropy,
-    pixel_weights,
+    own_shares,
     sample_boxes,
     sample_mix_weights,
     sample_partners,
 )
-from laplacenet.training.views import VectorViews, ViewGroup, groups_of_views, views_of_all
+from laplacenet.training.views import ImageViews, VectorViews, ViewGroup, groups_of_views, views_of_all
 from laplacenet.training.weighting import iscen_weights
 
 PARTNERS, MIX_WEIGHT, BOX, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "box", "weights", "soft_labels"
@@ -150,7 +151,11 @@ class MixUpTraining(BaseMethod):
         rng = stream(self.problem.seed, "cutmix", first_step)
         is_pasted = rng.random(n_steps) < self.config.cutmix_share
         boxes = sample_boxes(n_steps, rng)
-        boxes[~is_pasted], weights[is_pasted] = 0, 1
+        boxes[~is_pasted] = 0
+        assert isinstance(self.views, ImageViews)
+        size = shrunk_size(self.views.height, self.views.width, self.train.view_scale(first_step))
+        boxes = boxes_in_pixels(boxes, *size)
+        weights[is_pasted] = own_shares(boxes, *size)[is_pasted]
         return {PARTNERS: partners, MIX_WEIGHT: weights, BOX: boxes}
 
     def share(self, block: Block, own: range) -> Block | None:
@@ -346,10 +351,7 @@ def mixed_views(batch: Batch) -> tuple[Float[Tensor, "n_views b ..."], Float[Ten
     """The batch's views, mixed as `MixUpTraining` draws it, and λ: how much of the own label counts in the loss."""
     partners, mix_weight = batch.draws[PARTNERS], batch.draws[MIX_WEIGHT]
     views = batch.views.reshape(-1, len(batch.rows), *batch.views.shape[1:])
-    if BOX not in batch.draws:
-        return mix(views, partners, mix_weight), mix_weight
-    weights = pixel_weights(batch.draws[BOX], mix_weight, *views.shape[-2:])
-    return mix(views, partners, weights), weights.mean()
+    return mix(views, partners, mix_weight, batch.draws.get(BOX)), mix_weight
 
 
 def soft_labels(pseudo_labels: PseudoLabels, given: Int64[Tensor, " n"], *, T: float) -> Float[Tensor, "n C"]:
