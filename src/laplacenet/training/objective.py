@@ -53,16 +53,14 @@ def sample_boxes(n_steps: int, rng: np.random.Generator) -> Float32[np.ndarray, 
 
 def boxes_in_pixels(boxes: Float32[np.ndarray, "steps 4"], height: int, width: int) -> Int64[np.ndarray, "steps 4"]:
     """The pixels whose centers lie inside: first row and the one behind the last, first column and the one behind."""
-
     rows, columns = (((np.arange(n) + 0.5) / n).astype(np.float32) for n in (height, width))
-    pixels: np.ndarray = np.hstack([np.searchsorted(rows, boxes[:, :2]), np.searchsorted(columns, boxes[:, 2:])])
-    return pixels
+    return np.hstack([np.searchsorted(rows, boxes[:, :2]), np.searchsorted(columns, boxes[:, 2:])])
 
 
 def own_shares(boxes: Int64[np.ndarray, "steps 4"], height: int, width: int) -> Float32[np.ndarray, " steps"]:
     """The share of each image's own pixels, outside of the box."""
     top, bottom, left, right = boxes.T
-    return (1 - (bottom - top) * (right - left) / (height * width)).astype(np.float32)
+    return np.asarray(1 - (bottom - top) * (right - left) / (height * width), dtype=np.float32)
 
 
 def pixel_weights(
