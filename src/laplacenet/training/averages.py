@@ -2,15 +2,16 @@
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.models import Head, Inference, Network
 from laplacenet.models.inference import chunk_size
-from laplacenet.models.norm import FixedBatchNorm2d
+from laplacenet.models.norm import HAS_TRITON, FixedBatchNorm2d
 from laplacenet.runtime import mixed_precision
 from laplacenet.training.guards import evenly_spread
 
@@ -33,6 +34,7 @@ class StudentAndTeacher(nn.Module):
         self.student = student
         self.teacher: Network = copy.deepcopy(student).requires_grad_(False)
         self.register_buffer("n_updates", torch.zeros(()))
+        self._chunks: tuple[tuple[int, ...], Tensor] | None = None
 
     @torch.no_grad()
     def average(self, decay: float, *, statistics: Statistics = "average") -> None:
@@ -43,16 +45,26 @@ class StudentAndTeacher(nn.Module):
         if statistics == "average":
             averaged = {name for name, tensor in teacher.items() if tensor.is_floating_point()}
         names = [name for name in teacher if name in averaged]
-        means, values = [teacher[name] for name in names], [student[name] for name in names]
-        # a few kernels for all tensors together: one each would take longer than the step's own arithmetic
-        differences = torch._foreach_sub(values, means)
-        torch._foreach_mul_(differences, share)
-        torch._foreach_add_(means, differences)
+        self._move([teacher[name] for name in names], [student[name] for name in names], share)
         if statistics != "own":  # batch norm's count of batches is never averaged
             copied = [name for name in teacher if name not in averaged]
             if copied:
                 torch._foreach_copy_([teacher[name] for name in copied], [student[name] for name in copied])
         self.n_updates += 1
+
+    def _move(self, means: list[Tensor], values: list[Tensor], share: Float[Tensor, ""]) -> None:
+        """means ← means + share·(values − means), in a few launches: one for each tensor would take longer."""
+        if fits_kernel(means, values):
+            from laplacenet.training.averages_kernel import list_chunks, move_chunks  # noqa: PLC0415 - needs Triton
+
+            addresses = tuple(tensor.data_ptr() for tensor in (*means, *values))
+            if self._chunks is None or self._chunks[0] != addresses:  # in the warm-up, before a step is captured
+                self._chunks = addresses, list_chunks(means, values)
+            move_chunks(self._chunks[1], share)
+            return
+        differences = torch._foreach_sub(values, means)
+        torch._foreach_mul_(differences, share)
+        torch._foreach_add_(means, differences)
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -60,6 +72,17 @@ class StudentAndTeacher(nn.Module):
         for mean, value in zip(self.teacher.state_dict().values(), self.student.state_dict().values(), strict=True):
             mean.copy_(value)
         self.n_updates.zero_()
+
+
+def fits_kernel(means: Sequence[Tensor], values: Sequence[Tensor]) -> bool:
+    """Whether they lie on a GPU in single precision, and each mean in the order of its value and without gaps."""
+
+    def fits(mean: Tensor, value: Tensor) -> bool:
+        is_single = mean.is_cuda and value.is_cuda and mean.dtype == value.dtype == torch.float32
+        is_dense = mean.is_contiguous() or (mean.ndim == 4 and mean.is_contiguous(memory_format=torch.channels_last))
+        return is_single and is_dense and mean.stride() == value.stride()
+
+    return HAS_TRITON and not torch.compiler.is_compiling() and all(map(fits, means, values))
 
 
 @torch.no_grad()
