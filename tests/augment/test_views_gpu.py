@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from laplacenet.augment import AugmentConfig, ViewParameters, make_views, sample_views, strong_views_uint8
+from laplacenet.augment import AugmentConfig, ViewParameters, make_views, sample_views, shrunk, strong_views_uint8
 from laplacenet.augment.sampling import FIRST_SAMPLE, SAMPLE_COLUMNS
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import stream
@@ -82,6 +82,18 @@ def test_views_are_captured_and_replayed_with_other_slots_and_parameters() -> No
     graph.replay()
     expected = make_views(images, slots, on_gpu(others), statistics=statistics)
     assert torch.equal(captured, expected)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 20, 33), (3, 84, 84), (2, 3, 2)])
+@pytest.mark.parametrize("scale", [0.75, 0.5, 0.33, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_views_are_scaled_down_as_on_a_cpu(shape: tuple[int, int, int], scale: float, dtype: torch.dtype) -> None:
+    views = torch.randn(7, *shape).to(dtype).contiguous(memory_format=torch.channels_last)
+    small, expected = shrunk(views.cuda(), scale), shrunk(views.float(), scale)
+    assert small.dtype == dtype
+    assert small.is_contiguous(memory_format=torch.channels_last)
+    tolerance = 1e-5 if dtype == torch.float32 else 2**-8
+    torch.testing.assert_close(small.cpu().float(), expected, rtol=tolerance, atol=tolerance)
 
 
 def test_three_hundred_views_take_less_than_sixty_microseconds() -> None:

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from laplacenet.models.network import UnitAverage
 from laplacenet.models.norm import NormActivation
 
 pytestmark = pytest.mark.gpu
@@ -56,3 +57,28 @@ def test_channels_that_fit_no_kernel_fall_back() -> None:
     layer = NormActivation(12, pool=True).cuda()
     x = torch.randn(4, 12, 7, 7, device="cuda")
     assert torch.allclose(layer(x).double(), reference(layer, x.double()), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(300, 128, 6, 6), (7, 64, 5, 9), (2, 1024, 1, 1), (3, 1, 4, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_averages_of_length_one_and_their_gradients_agree_with_float64(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(shape, device="cuda") + 0.2).to(dtype=dtype, memory_format=torch.channels_last)
+    x[0] = 0  # its average has no direction
+    x, exact = x.requires_grad_(), x.detach().double().requires_grad_()
+    z, expected = UnitAverage()(x), UnitAverage()(exact)
+    dz = torch.randn_like(z)
+    z.backward(dz)
+    expected.backward(dz.double())
+    assert z.dtype == torch.float32
+    torch.testing.assert_close(z.double(), expected, rtol=1e-5, atol=1e-6)
+    rtol = 1e-4 if dtype == torch.float32 else 8e-3
+    for got, want in zip(x.grad, exact.grad, strict=True):
+        assert (got.double() - want).norm() <= rtol * want.norm() + 1e-6 * abs(dz).max()
+
+
+def test_an_average_of_channels_that_fit_no_kernel_has_length_one_all_the_same() -> None:
+    z = UnitAverage()(torch.randn(5, 12, 3, 3, device="cuda"))
+    torch.testing.assert_close(z.norm(dim=1), torch.ones(5, device="cuda"))

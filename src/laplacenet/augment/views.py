@@ -74,6 +74,10 @@ def normalize_into(
 def shrunk(views: Float[Tensor, "n c h w"], scale: float) -> Float[Tensor, "n c h2 w2"]:
     """The views scaled down by this factor, in the same memory format; on a GPU fit for capture."""
     size = shrunk_size(views.shape[2], views.shape[3], scale)
+    if views.is_cuda and not views.requires_grad:
+        from laplacenet.augment.shrink_kernel import shrink  # noqa: PLC0415  Triton is there only beside a GPU
+
+        return shrink(views, size)
     return functional.interpolate(views, size=size, mode="bilinear", antialias=True)
 
 

@@ -5,10 +5,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.models.lowered import call_lowered
+from laplacenet.models.norm import HAS_TRITON
 from laplacenet.runtime import InputError
 from laplacenet.runtime.device import at_least_float32
 from laplacenet.runtime.sharing import shared_pass
 
+WIDEST_TILE = 1024  # channels of a picture that one program averages
 FOR_PICTURES = "small-cnn (from 2 px), patch-cnn (from 8 px), 13-cnn (from 12 px), or any wrn, resnet or lite network"
 
 
@@ -63,11 +65,22 @@ class GlobalAverage(nn.Module):
         return x.mean(dim=(2, 3), dtype=torch.float32)
 
 
-class UnitLength(nn.Module):
-    """The ℓ2 normalization that the paper adds to the 13-CNN's embedding."""
+class UnitAverage(GlobalAverage):
+    """The average with the ℓ2 normalization that the paper adds to the 13-CNN's embedding."""
 
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return nn.functional.normalize(x, dim=1)
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c"]:
+        if _fits_kernel(x):
+            from laplacenet.models.average_kernel import unit_average  # noqa: PLC0415 - needs Triton
+
+            return unit_average(x)
+        return nn.functional.normalize(super().forward(x), dim=1)
+
+
+def _fits_kernel(x: Float[Tensor, "n c h w"]) -> bool:
+    n, n_channels, *_ = x.shape
+    is_tile = n_channels & (n_channels - 1) == 0 and n_channels <= WIDEST_TILE
+    is_precise = x.dtype is not torch.float64
+    return x.is_cuda and HAS_TRITON and n > 0 and is_tile and is_precise and not torch.compiler.is_compiling()
 
 
 def initialize_convolutions(network: nn.Module) -> None:

@@ -150,9 +150,12 @@ class NormActivation(BatchNorm2d):
     def _fused_inference(self, x: Tensor) -> Tensor:
         from laplacenet.models.norm_kernels import activate, activate_and_pool  # noqa: PLC0415 - needs Triton
 
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        statistics = torch.stack([self.running_mean, torch.rsqrt(self.running_var + self.eps)])
         operation = activate_and_pool if self.pool else activate
         x = x.contiguous(memory_format=torch.channels_last)
-        return operation(x, statistics, self.weight, self.bias, slope=self.slope)
+        return operation(x, self.running_statistics(), self.weight, self.bias, slope=self.slope)
+
+    def running_statistics(self) -> Float[Tensor, "2 c"]:
+        """The running mean and 1/σ."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        return torch.stack([self.running_mean, torch.rsqrt(self.running_var + self.eps)])

@@ -25,7 +25,7 @@ POOL_WARPS = 8
 
 
 @triton.jit
-def _last_first(BR: tl.constexpr):
+def last_first(BR: tl.constexpr):
     """The rows of this program's tile. Tiles come last to first: what was summed last may still be in the cache."""
     return (tl.num_programs(0) - 1 - tl.program_id(0)) * BR + tl.arange(0, BR)
 
@@ -49,6 +49,19 @@ def _sums_kernel(x_ptr, partial_ptr, M, C, P, BR: tl.constexpr, BC: tl.constexpr
 
 
 @triton.jit
+def save_statistics(
+    channels, mean, var, mean_ptr, rstd_ptr, running_mean_ptr, running_var_ptr, M, eps, momentum,
+):  # fmt: skip
+    """Store mean and 1/σ of these channels, and move the running statistics toward them."""
+    tl.store(mean_ptr + channels, mean)
+    tl.store(rstd_ptr + channels, 1.0 / tl.sqrt(var + eps))
+    old_mean = tl.load(running_mean_ptr + channels)
+    old_var = tl.load(running_var_ptr + channels)
+    tl.store(running_mean_ptr + channels, old_mean + momentum * (mean - old_mean))
+    tl.store(running_var_ptr + channels, old_var + momentum * (var * (M / (M - 1.0)) - old_var))
+
+
+@triton.jit
 def _statistics_kernel(
     partial_ptr, mean_ptr, rstd_ptr, running_mean_ptr, running_var_ptr, M, C, P, eps, momentum,
     BP: tl.constexpr, BC: tl.constexpr,
@@ -64,12 +77,7 @@ def _statistics_kernel(
         squares += tl.load(partial_ptr + offsets + C, mask=(p < P)[:, None], other=0.0)
     mean = tl.sum(total, axis=0) / M
     var = tl.maximum(tl.sum(squares, axis=0) / M - mean * mean, 0.0)
-    tl.store(mean_ptr + channels, mean)
-    tl.store(rstd_ptr + channels, 1.0 / tl.sqrt(var + eps))
-    old_mean = tl.load(running_mean_ptr + channels)
-    old_var = tl.load(running_var_ptr + channels)
-    tl.store(running_mean_ptr + channels, old_mean + momentum * (mean - old_mean))
-    tl.store(running_var_ptr + channels, old_var + momentum * (var * (M / (M - 1.0)) - old_var))
+    save_statistics(channels, mean, var, mean_ptr, rstd_ptr, running_mean_ptr, running_var_ptr, M, eps, momentum)
 
 
 @triton.jit
@@ -77,7 +85,7 @@ def _apply_kernel(
     x_ptr, y_ptr, mean_ptr, rstd_ptr, weight_ptr, bias_ptr, M, C: tl.constexpr, slope: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """y = leaky((x − mean)·rstd·weight + bias)."""
-    r = _last_first(BR)
+    r = last_first(BR)
     channels = tl.arange(0, C)
     offsets = r[:, None].to(tl.int64) * C + channels[None, :]
     mask = (r < M)[:, None]
@@ -134,7 +142,7 @@ def _gradient_kernel(
     slope: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """dx = weight·rstd·(dz − mean(dz) − x̂·mean(dz·x̂))."""
-    r = _last_first(BR)
+    r = last_first(BR)
     channels = tl.arange(0, C)
     offsets = r[:, None].to(tl.int64) * C + channels[None, :]
     mask = (r < n_rows)[:, None]
@@ -166,7 +174,7 @@ def _apply_pool_kernel(
     BR: tl.constexpr,
 ):  # fmt: skip
     """y = leaky(max over 2×2 of the normalized x); the activation is monotone, so it may follow the maximum."""
-    r = _last_first(BR)
+    r = last_first(BR)
     channels = tl.arange(0, C)
     mask = (r < n_pooled)[:, None]
     scale = (tl.load(rstd_ptr + channels) * tl.load(weight_ptr + channels))[None, :]
@@ -229,7 +237,7 @@ def _pool_gradient_kernel(
     slope: tl.constexpr, BR: tl.constexpr,
 ):  # fmt: skip
     """dx of the four pixels under each pooled one."""
-    r = _last_first(BR)
+    r = last_first(BR)
     channels = tl.arange(0, C)
     mask = (r < n_pooled)[:, None]
     mean = tl.load(mean_ptr + channels)[None, :]
@@ -290,10 +298,15 @@ def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, mome
 
 def _sums_of_all(partial: Tensor) -> Tensor:
     """(1, 2, C): the sums of all programs and of all processes that share the batch."""
-    P, _, C = partial.shape
-    sums = torch.empty((1, 2, C), device=partial.device, dtype=torch.float32)
-    launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
-    return current_group().sum_(sums)
+    return current_group().sum_(add_partial_sums(partial)[None])
+
+
+def add_partial_sums(partial: Tensor) -> Tensor:
+    """The sum over the first axis, one entry for each program, in a fixed order."""
+    P, n_columns = len(partial), partial[0].numel()
+    sums = torch.empty(partial.shape[1:], device=partial.device, dtype=torch.float32)
+    launch(_column_sums_kernel, (n_columns // 8,))(partial, sums, n_columns, P, 256, 8)
+    return sums
 
 
 def _in_all(sums: Tensor, M: int, share: Share | None) -> tuple[Tensor, int]:
@@ -341,12 +354,11 @@ class NormLeakyReLU(torch.autograd.Function):
         C, M = x.shape[1], x.numel() // x.shape[1]
         BR, BC, P = _tiles(M, C, SUM_TILE)
         partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
-        sums = torch.empty((2, C), device=x.device, dtype=torch.float32)
         dx = torch.empty_like(x)
         launch(_gradient_sums_kernel, (P, C // BC))(
             dy, x, mean, rstd, weight, bias, partial, M, C, P, ctx.slope, BR, BC, SUM_STAGES, num_warps=SUM_WARPS
         )
-        launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
+        sums = add_partial_sums(partial)
         total, n = _in_all(sums, M, ctx.share)
         BR = _rows_of_tile(C, MAP_TILE)
         launch(_gradient_kernel, (triton.cdiv(M, BR),))(
@@ -375,7 +387,6 @@ class NormLeakyReLUPool(torch.autograd.Function):
         n_pooled = dy.numel() // C
         BR, BC, P = _tiles(n_pooled, C, SUM_TILE // 4)
         partial = torch.empty((P, 2, C), device=x.device, dtype=torch.float32)
-        sums = torch.empty((2, C), device=x.device, dtype=torch.float32)
         dx = torch.empty_like(x)
         launch(_pool_gradient_sums_kernel, (P, C // BC))(
             dy,
@@ -396,7 +407,7 @@ class NormLeakyReLUPool(torch.autograd.Function):
             SUM_STAGES,
             num_warps=SUM_WARPS,
         )
-        launch(_column_sums_kernel, (C // 4,))(partial, sums, 2 * C, P, 256, 8)
+        sums = add_partial_sums(partial)
         total, n = _in_all(sums, 4 * n_pooled, ctx.share)
         BR = _rows_of_tile(C, POOL_TILE)
         launch(_pool_gradient_kernel, (triton.cdiv(n_pooled, BR),))(

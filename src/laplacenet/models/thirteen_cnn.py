@@ -2,21 +2,19 @@
 
 from torch import nn
 
-from laplacenet.models.convolution import ImageConv2d
-from laplacenet.models.network import GlobalAverage, Network, UnitLength
+from laplacenet.models.convolution import ImageConv2d, ImageSequential
+from laplacenet.models.network import GlobalAverage, Network, UnitAverage
 from laplacenet.models.norm import NormActivation
 
 
 def thirteen_cnn(*, n_classes: int, in_channels: int, unit_length: bool = True) -> Network:
     """Three stages of three convolutions: 128 and 256 wide (3×3), then 512 (3×3, unpadded), 256 and 128 (1×1)."""
-    body = nn.Sequential(
+    body = ImageSequential(
         ImageConv2d(in_channels, 128), NormActivation(128, slope=0.1), *_layer(128, 128), *_layer(128, 128, pool=True),
         *_layer(128, 256), *_layer(256, 256), *_layer(256, 256, pool=True),
         *_layer(256, 512, padding=0), *_layer(512, 256, kernel=1, padding=0), *_layer(256, 128, kernel=1, padding=0),
-        GlobalAverage(),
+        UnitAverage() if unit_length else GlobalAverage(),
     )  # fmt: skip
-    if unit_length:
-        body.append(UnitLength())
     return Network(body, embedding_size=128, n_classes=n_classes)
 
 
