@@ -70,7 +70,7 @@ def test_the_list_of_all_tables_fits_a_terminal_and_leaves_other_methods_to_the_
 def test_the_list_under_a_preset_shows_its_costs_and_records(tmp_path: Path) -> None:
     plain = record_of(headline_with_views(3))
     laid = replace(plain, experiment=replace(preset_named("fast"), name=plain.key.name))
-    key = replace(plain.key, base_steps=86_000, overrides=("preset=fast",))
+    key = replace(plain.key, base_steps=preset_named("fast").train.steps, overrides=("preset=fast",))
     for split, source in ((0, "published"), (3, "published"), (3, "balanced")):
         write_record(tmp_path, replace(laid, key=replace(key, split=split, split_source=source)))
     write_record(
@@ -195,7 +195,7 @@ def test_splits_that_are_missing_are_refused_before_the_first_run(
 
 def test_a_presets_steps_hold_unless_others_are_asked_for(data: Path) -> None:
     asked = Request("table-8", "cifar100/4000", None, "0", None, "fast", (), data, (), Path("runs"), Path("results"))
-    for steps, expected in ((None, 86_000), (100, 100)):
+    for steps, expected in ((None, preset_named("fast").train.steps), (100, 100)):
         runs, _ = requested_runs(replace(asked, steps=steps))
         assert {run.experiment.train.steps for run in runs} == {run.key.base_steps for run in runs} == {expected}
 

@@ -132,7 +132,8 @@ def test_a_record_of_an_earlier_form_of_the_preset_is_refused(tmp_path: Path) ->
 
 
 def test_under_a_preset_laplacenets_own_cell_is_the_preset() -> None:
-    laid, preset = plan_run(HEADLINE, 0, Places(), base_steps=86_000, preset="fast").experiment, preset_named("fast")
+    preset = preset_named("fast")
+    laid = plan_run(HEADLINE, 0, Places(), base_steps=preset.train.steps, preset="fast").experiment
     assert replace(laid, name=preset.name, data=preset.data) == preset
 
 
