@@ -1,7 +1,4 @@
-"""Pictures scaled down as one Triton kernel: each new pixel is a weighted mean of the old ones around it.
-
-Torch's own kernel for it takes 0.02 ms of a step of 300 views, this one a quarter of that (docs/notebook.md).
-"""
+"""Pictures scaled down as one Triton kernel: each new pixel is a weighted mean of the old ones around it."""
 
 import math
 

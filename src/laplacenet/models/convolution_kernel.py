@@ -19,7 +19,6 @@ ROWS = 128  # of a program that gathers patches
 PROGRAMS = 132 * 2  # that share the rows of a sum
 MAP_ROWS, MAP_WARPS = 128, 8  # of a tile of the layer's output
 SUM_ROWS, SUM_WARPS, SUM_STAGES = 64, 4, 3  # of a tile whose gradient is summed
-KINDS = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 
 
 @triton.jit
@@ -63,20 +62,20 @@ def _moments_kernel(
 
 
 @triton.jit
-def _rounded_weight(weight_ptr, c, k, K: tl.constexpr, kind: tl.constexpr):
-    """The weights of channels c as they are multiplied, rounded to the kind of the patches; zeros behind the K."""
-    return tl.load(weight_ptr + c * K + k, mask=k < K, other=0.0).to(kind)
+def _weights_of(weight_ptr, c, k, K: tl.constexpr):
+    """The weights of channels c for the values k of a patch; zeros behind the K."""
+    return tl.load(weight_ptr + c * K + k, mask=k < K, other=0.0)
 
 
 @triton.jit
 def _moment_statistics_kernel(
     weight_ptr, moments_ptr, mean_ptr, rstd_ptr, running_mean_ptr, running_var_ptr, M, eps, momentum,
-    kind: tl.constexpr, K: tl.constexpr, COLUMNS: tl.constexpr, BC: tl.constexpr,
+    K: tl.constexpr, COLUMNS: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Mean w·Σp/M and mean square wᵀ·G·w/M of each channel: in float64, for smooth patches nearly cancel."""
     channels = tl.program_id(0) * BC + tl.arange(0, BC)
     k = tl.arange(0, COLUMNS)
-    w = _rounded_weight(weight_ptr, channels[:, None], k[None, :], K, kind).to(tl.float64)
+    w = _weights_of(weight_ptr, channels[:, None], k[None, :], K).to(tl.float64)
     G = tl.load(moments_ptr + k[:, None] * COLUMNS + k[None, :]).to(tl.float64)
     mean = tl.sum(w * tl.load(moments_ptr + K * COLUMNS + k).to(tl.float64)[None, :], axis=1) / M
     products = tl.sum(w[:, :, None] * G[None, :, :], axis=1)
@@ -103,7 +102,7 @@ def _image_layer_kernel(
     k, channels = tl.arange(0, COLUMNS), tl.arange(0, C)
     mask = (r < M)[:, None]
     patches = tl.load(patches_ptr + r[:, None].to(tl.int64) * COLUMNS + k[None, :], mask=mask, other=0.0)
-    weight = _rounded_weight(weight_ptr, channels[None, :], k[:, None], K, patches.dtype)
+    weight = _weights_of(weight_ptr, channels[None, :], k[:, None], K)
     z = _normalized(patches, weight, mean_ptr, rstd_ptr, scale_ptr, bias_ptr, channels)
     y = tl.where(z > 0, z, z * slope)
     tl.store(y_ptr + r[:, None].to(tl.int64) * C + channels[None, :], y.to(y_ptr.dtype.element_ty), mask=mask)
@@ -117,7 +116,7 @@ def _gradient_moments_kernel(
     """This program's part of A = Σ dz·pᵀ, dz the gradient before the activation."""
     program = tl.program_id(0)
     k, channels = tl.arange(0, COLUMNS), tl.arange(0, C)
-    weight = _rounded_weight(weight_ptr, channels[None, :], k[:, None], K, patches_ptr.dtype.element_ty)
+    weight = _weights_of(weight_ptr, channels[None, :], k[:, None], K)
     total = tl.zeros((C, COLUMNS), dtype=tl.float32)
     n_tiles = tl.cdiv(M, BR)
     for tile in tl.range(program, n_tiles, P, num_stages=STAGES):
@@ -134,7 +133,7 @@ def _gradient_moments_kernel(
 @triton.jit
 def _image_layer_gradient_kernel(
     gradient_moments_ptr, moments_ptr, weight_ptr, mean_ptr, rstd_ptr, scale_ptr, dweight_ptr, dscale_ptr, dbias_ptr, M,
-    kind: tl.constexpr, K: tl.constexpr, COLUMNS: tl.constexpr, BC: tl.constexpr,
+    K: tl.constexpr, COLUMNS: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Σdz is A's last column and Σdz·y = W·A; dW = scale·rstd·(A − mean(dz)·Σp − mean(dz·x̂)·Σx̂·p)."""
     channels = tl.program_id(0) * BC + tl.arange(0, BC)
@@ -142,7 +141,7 @@ def _image_layer_gradient_kernel(
     A = tl.load(gradient_moments_ptr + c * COLUMNS + k[None, :])
     G = tl.load(moments_ptr + k[:, None] * COLUMNS + k[None, :])
     patch_sums = tl.load(moments_ptr + K * COLUMNS + k)[None, :]
-    w = _rounded_weight(weight_ptr, c, k[None, :], K, kind).to(tl.float32)
+    w = _weights_of(weight_ptr, c, k[None, :], K).to(tl.float32)
     mean, rstd = tl.load(mean_ptr + channels), tl.load(rstd_ptr + channels)
     dbias = tl.load(gradient_moments_ptr + channels * COLUMNS + K)
     dscale = rstd * (tl.sum(w * A, axis=1) - mean * dbias)
@@ -193,7 +192,7 @@ def activate_convolution(
 
 
 class ImageLayer(torch.autograd.Function):
-    """leaky(batch_norm(convolution(x))) in training mode, for images that need no gradient."""
+    """leaky(batch_norm(convolution(x))) in training mode, for weights in the precision of images without gradient."""
 
     @staticmethod
     def forward(ctx, x, weight, scale, bias, running_mean, running_var, momentum, eps, slope):
@@ -202,7 +201,7 @@ class ImageLayer(torch.autograd.Function):
         statistics = torch.empty((2, C), device=x.device, dtype=torch.float32)
         launch(_moment_statistics_kernel, (C // 4,))(
             rows, moments, statistics[0], statistics[1], running_mean, running_var, len(patches), eps, momentum,
-            KINDS[x.dtype], rows.shape[1], COLUMNS, 4,
+            rows.shape[1], COLUMNS, 4,
         )  # fmt: skip
         y = activate_convolution(patches, weight, statistics, scale, bias, shape=x.shape, slope=slope)
         ctx.save_for_backward(patches, moments, weight, statistics, scale, bias)
@@ -223,7 +222,7 @@ class ImageLayer(torch.autograd.Function):
         dweight, sums = torch.empty_like(rows), torch.empty((2, C), device=dy.device, dtype=torch.float32)
         launch(_image_layer_gradient_kernel, (C // 4,))(
             add_partial_sums(partial), moments, rows, mean, rstd, scale, dweight, sums[0], sums[1], M,
-            KINDS[patches.dtype], K, COLUMNS, 4,
+            K, COLUMNS, 4,
         )  # fmt: skip
         _, c, height, width = weight.shape
         dweight = dweight.view(C, height, width, c).permute(0, 3, 1, 2)

@@ -34,7 +34,7 @@ class StudentAndTeacher(nn.Module):
         self.student = student
         self.teacher: Network = copy.deepcopy(student).requires_grad_(False)
         self.register_buffer("n_updates", torch.zeros(()))
-        self._chunks: tuple[tuple[int, ...], Tensor] | None = None
+        self._chunks: dict[tuple[int, ...], Tensor] = {}
 
     @torch.no_grad()
     def average(self, decay: float, *, statistics: Statistics = "average") -> None:
@@ -58,9 +58,9 @@ class StudentAndTeacher(nn.Module):
             from laplacenet.training.averages_kernel import list_chunks, move_chunks  # noqa: PLC0415 - needs Triton
 
             addresses = tuple(tensor.data_ptr() for tensor in (*means, *values))
-            if self._chunks is None or self._chunks[0] != addresses:  # in the warm-up, before a step is captured
-                self._chunks = addresses, list_chunks(means, values)
-            move_chunks(self._chunks[1], share)
+            if addresses not in self._chunks:  # in the warm-up, before a step is captured; captured steps read it later
+                self._chunks[addresses] = list_chunks(means, values)
+            move_chunks(self._chunks[addresses], share)
             return
         differences = torch._foreach_sub(values, means)
         torch._foreach_mul_(differences, share)

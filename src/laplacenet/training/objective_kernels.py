@@ -1,6 +1,6 @@
 """MixUp, CutMix and the mixed loss as a Triton kernel each.
 
-Torch takes some forty launches for them, each over before the next can begin: 0.07 ms of a step (docs/notebook.md).
+Torch takes some forty launches for them, each over before the next can begin.
 """
 
 import torch
