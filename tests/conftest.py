@@ -7,10 +7,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as N_THREADS below; read w
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from references_kernels import interpret_kernels
 from references_shapes import calls, check_shapes
 
 if not torch.cuda.is_available():  # Triton reads the source of its kernels, which the hook would wrap
     check_shapes()
+    interpret_kernels()
 
 N_THREADS = 1  # the tests' tensors are small: waking a second thread costs more than it gives
 torch.set_num_threads(N_THREADS)

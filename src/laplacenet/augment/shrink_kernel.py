@@ -14,7 +14,10 @@ BLOCK = 1024  # values of a small picture that a program computes
 
 @triton.jit
 def _tap(center, tap, scale, size):
-    """The old pixel at this place around a new one's center, clamped, and its weight: a triangle as wide as two new."""
+    """An old pixel around a new one's center, clamped, and its weight: a triangle as wide as two new ones.
+
+    The first is the one whose center comes first inside of the triangle.
+    """
     old = tl.floor(center - scale + 0.5).to(tl.int32) + tap
     weight = tl.maximum(1.0 - tl.abs(old + 0.5 - center) / scale, 0.0)
     is_inside = (old >= 0) & (old < size)
@@ -57,5 +60,5 @@ def shrink(x: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _n_taps(scale: float) -> int:
-    """So many whole pixels meet a triangle that is two new pixels wide, wherever it lies."""
-    return math.ceil(2 * scale) + 1
+    """So many centers of old pixels lie inside a triangle that is two new pixels wide, wherever it stands."""
+    return math.ceil(2 * scale)

@@ -1,0 +1,32 @@
+"""Triton's interpreter, which runs kernels on a CPU, one program after another: what their tests need without a GPU.
+
+It multiplies bf16 values wrongly and cuts them off where a GPU rounds, so these tests are in fp32 and fp16. Kernels
+compiled for a GPU, in bf16, are the subject of test_compiled_kernels.py.
+"""
+
+import importlib.util
+import os
+
+import pytest
+import torch
+from torch import Tensor
+
+has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+interpreted = [
+    has_triton,
+    pytest.mark.skipif(torch.cuda.is_available(), reason="beside a GPU kernels are compiled, and tested there"),
+    # lanes behind a mask compute something, too
+    pytest.mark.filterwarnings("ignore:(invalid value|divide by zero|overflow) encountered:RuntimeWarning"),
+]
+
+
+def interpret_kernels() -> None:
+    """From now on, in modules that are imported."""
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+def random_maps(n: int, c: int, h: int, w: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Flat for the most part, as pictures are: neighboring values are alike, and a picture's mean is not zero."""
+    x = torch.randn(n, c, 1, 1) + 0.3 * torch.randn(n, c, h, w)
+    return x.to(dtype).contiguous(memory_format=torch.channels_last)
