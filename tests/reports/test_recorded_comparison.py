@@ -269,7 +269,7 @@ def test_nothing_in_a_record_breaks_out_of_the_pages(folder: Path, tmp_path: Pat
 def test_another_file_is_refused_by_name(folder: Path) -> None:
     folder.mkdir(parents=True)
     write_json(folder / "other.json", {"runs": []})
-    with pytest.raises(InputError, match=r"other\.json: not a record of laplacenet compare"):
+    with pytest.raises(InputError, match=r"other\.json: not a record of laplacenet compare \(it has no 'command'\)"):
         read_recorded_comparison(folder / "other.json")
 
 

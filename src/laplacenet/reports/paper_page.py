@@ -91,7 +91,7 @@ def write_report(results: Path, out: Path, *, overwrite: bool = False) -> Path:
     content = report_content(book) | {"comparisons": [view_comparison(record) for record in comparisons]}
     content["n_records"] += len(comparisons)
     if content["n_records"] == 0 and not has_benchmarks and next(results.rglob("*.json"), None) is not None:
-        makers = "laplacenet reproduce, compare --record and bench write them"
+        makers = f"laplacenet reproduce and bench write them, and compare --record {results / COMPARISONS}/NAME.json"
         raise InputError(f"{results}: none of the .json files there is a record; {makers}")
     _make_folder(out)
     content["drawings"] |= {record.name: [comparison_drawing(record)] for record in comparisons if record.has_curves}

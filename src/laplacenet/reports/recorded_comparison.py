@@ -121,7 +121,8 @@ def read_recorded_comparison(path: Path) -> RecordedComparison:
             failures=tuple(decode(FailedRun, entry, source=source) for entry in content.get("failed", [])),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not a record of laplacenet compare ({error!r})") from error
+        missing = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise InputError(f"{path}: not a record of laplacenet compare ({missing})") from error
 
 
 def _read_runs(entries: Iterable[Any], *, source: str) -> tuple[FinishedRun, ...]:
