@@ -2,13 +2,14 @@
 
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from references_review import color_embedder, make_photos, open_session, settled, wait_until
 
-from laplacenet.review import live, views
+from laplacenet.review import live, propagation, views
 from laplacenet.review.known import current_columns
 from laplacenet.review.opening import join_labels
 from laplacenet.review.outputs import current_labeling, snapshot, write_outputs
@@ -436,6 +437,14 @@ def embedded_blobs(n=150, seed=0):
     return join(torch.arange(n), torch.from_numpy(vectors).float()), torch.from_numpy(truth)
 
 
+@pytest.fixture
+def exact(monkeypatch):
+    """Classifier and graph are solved to the end: rounding, which depends on the machine, decides nothing."""
+    monkeypatch.setattr(propagation, "FINAL_TOL", 1e-7)
+    monkeypatch.setattr(propagation, "MOST_ITERATIONS", 1000)
+    monkeypatch.setattr(propagation, "GRAPH", replace(propagation.GRAPH, tol=1e-6, max_iterations=1000))
+
+
 def test_a_warm_start_ends_where_a_cold_one_does():
     embedded, truth = embedded_blobs()
     y = torch.full((150,), -1)
@@ -451,7 +460,7 @@ def test_a_warm_start_ends_where_a_cold_one_does():
     assert float((scores.argmax(1) == cold.argmax(1)).float().mean()) > 0.98
 
 
-def test_a_quick_pass_does_not_change_where_the_full_one_ends():
+def test_a_quick_pass_does_not_change_where_the_full_one_ends(exact):
     embedded, truth = embedded_blobs()
     y = torch.full((150,), -1)
     plain, hurried = Propagation(embedded), Propagation(embedded)
@@ -461,17 +470,17 @@ def test_a_quick_pass_does_not_change_where_the_full_one_ends():
         placed = torch.tensor([columns.index(label) if label >= 0 else -1 for label in y.tolist()])
         hurried.quick_scores(placed, columns)
         expected, found = plain.scores(placed, columns), hurried.scores(placed, columns)
-    assert hurried.temperature == pytest.approx(plain.temperature, rel=0.1)
-    assert float((expected - found).abs().max()) < 0.02
+    assert hurried.temperature == pytest.approx(plain.temperature, rel=1e-3)
+    assert float((expected - found).abs().max()) < 1e-3
 
 
-def test_scores_that_nobody_waits_for_are_dropped_and_teach_nothing():
+def test_scores_that_nobody_waits_for_are_dropped_and_teach_nothing(exact):
     embedded, truth = embedded_blobs()
     y = torch.where(torch.arange(150) < 9, truth, -1)
-    propagation = Propagation(embedded)
-    assert propagation.scores(y, [0, 1, 2], is_stale=lambda: True) is None
+    hurried = Propagation(embedded)
+    assert hurried.scores(y, [0, 1, 2], is_stale=lambda: True) is None
     expected = Propagation(embedded).scores(y, [0, 1, 2])
-    assert float((propagation.scores(y, [0, 1, 2]) - expected).abs().max()) < 0.02
+    assert float((hurried.scores(y, [0, 1, 2]) - expected).abs().max()) < 1e-4
 
 
 def test_a_quick_result_is_followed_by_the_full_one(photos, truth, tmp_path, monkeypatch):
