@@ -1,5 +1,9 @@
 """Exact neighbors, against scikit-learn."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -32,6 +36,22 @@ def test_neighbors_are_those_of_scikit_learn(n):
     reference = NearestNeighbors(n_neighbors=20, algorithm="brute").fit(X).kneighbors(return_distance=False)
     np.testing.assert_array_equal(found.indices.numpy(), reference)
     assert found.recall is None
+
+
+@pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE"])
+def test_neighbors_are_exact_where_sums_of_8_bit_products_saturate(instructions):
+    code = """
+import torch
+from laplacenet.graph import nearest_neighbors
+from laplacenet.graph.search.exact import exact_rows
+generator = torch.Generator().manual_seed(0)
+X = torch.randn(10, 16, generator=generator).repeat(500, 1) + 0.5 * torch.randn(5000, 16, generator=generator)
+X = torch.nn.functional.normalize(X)
+print(torch.equal(nearest_neighbors(X, k=20).indices, exact_rows(X, torch.arange(5000), 20)[1]))
+"""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (50, 49), (700, 3), (4097, 5)])

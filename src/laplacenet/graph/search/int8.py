@@ -51,13 +51,18 @@ def can_quantize(X: Float[Tensor, "n d"], k: int) -> bool:
 
 
 def has_int8_products() -> bool:
-    """Whether torch can multiply int8 matrices exactly here.
+    """Whether torch can multiply int8 matrices exactly here, and fast.
 
-    Without VNNI instructions a sum of two products may saturate, and no bound would hold. Both functions are private
-    to torch: where a version lacks one, the search takes products in full precision instead.
+    Without VNNI instructions, which ONEDNN_MAX_CPU_ISA may switch off, a sum of two products saturates, and no bound
+    would hold: so the largest products are tried. The functions are private to torch: where a version lacks one, the
+    search takes products in full precision instead.
     """
     is_vnni_supported = getattr(torch.cpu, "_is_vnni_supported", None)
-    return is_vnni_supported is not None and hasattr(torch, "_int_mm") and bool(is_vnni_supported())
+    if is_vnni_supported is None or not hasattr(torch, "_int_mm") or not is_vnni_supported():
+        return False
+    largest = torch.full((CHUNK_WIDTH, CHUNK_WIDTH), 127, dtype=torch.int8)
+    signed = largest * torch.tensor([[1], [-1]], dtype=torch.int8).repeat(CHUNK_WIDTH // 2, 1)
+    return torch.equal(torch._int_mm(signed, signed.T), signed.int() @ signed.int().T)
 
 
 def int8_neighbors(X: Float[Tensor, "n d"], k: int, group: Group = ALONE) -> Found:
