@@ -6,6 +6,8 @@ compiled for a GPU, in bf16, are the subject of test_compiled_kernels.py.
 
 import importlib.util
 import os
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,6 +26,13 @@ interpreted = [
 def interpret_kernels() -> None:
     """From now on, in modules that are imported."""
     os.environ["TRITON_INTERPRET"] = "1"
+
+
+def kernel_names() -> set[str]:
+    """Of all kernels of the project."""
+    files = (Path(__file__).parents[1] / "src").rglob("*kernel*.py")
+    sources = [file.read_text(encoding="utf-8") for file in files]
+    return {name for source in sources for name in re.findall(r"^def (_\w+_kernel)\(", source, re.MULTILINE)}
 
 
 def random_maps(n: int, c: int, h: int, w: int, *, dtype: torch.dtype = torch.float32) -> Tensor:

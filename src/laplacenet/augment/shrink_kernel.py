@@ -36,9 +36,9 @@ def _shrink_kernel(
     c, column, row = i % C, i // C % new_W, i // C // new_W
     center_h, center_w = (row + 0.5) * scale_h, (column + 0.5) * scale_w
     total, weights = tl.zeros((BLOCK,), dtype=tl.float32), tl.zeros((BLOCK,), dtype=tl.float32)
-    for row_tap in tl.static_range(ROW_TAPS):
+    for row_tap in range(ROW_TAPS):
         h, row_weight = _tap(center_h, row_tap, scale_h, H)
-        for column_tap in tl.static_range(COLUMN_TAPS):
+        for column_tap in range(COLUMN_TAPS):
             w, column_weight = _tap(center_w, column_tap, scale_w, W)
             weight = row_weight * column_weight
             x = tl.load(x_ptr + ((picture * H + h) * W + w) * C + c, mask=i < n_values, other=0.0).to(tl.float32)

@@ -7,7 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laplacenet.models.norm import HAS_TRITON, NormActivation
+from laplacenet.models.norm import NormActivation
+from laplacenet.runtime.device import autocast_dtype
+from laplacenet.runtime.kernels import fits_kernels
 from laplacenet.runtime.sharing import current_share
 
 IMAGE_CHANNELS = 3
@@ -29,15 +31,14 @@ class ImageConv2d(nn.Conv2d):
         return self._product(x) if self.fits_kernels(x) else super().forward(x)
 
     def fits_kernels(self, x: Tensor) -> bool:
-        is_in_bf16 = x.is_cuda and torch.is_autocast_enabled("cuda")
         is_left_to_torch = x.requires_grad or self.in_channels > IMAGE_CHANNELS or torch.compiler.is_compiling()
-        return is_in_bf16 and HAS_TRITON and not is_left_to_torch
+        return fits_kernels(x) and not is_left_to_torch and autocast_dtype(x) is not None
 
     def _product(self, x: Tensor) -> Tensor:
         from laplacenet.models.convolution_kernel import COLUMNS, gather_patches  # noqa: PLC0415 - needs Triton
 
         n, _, h, w = x.shape
-        patches = gather_patches(x.to(torch.get_autocast_dtype("cuda")))
+        patches = gather_patches(x.to(autocast_dtype(x)))
         weight = self.weight.permute(0, 2, 3, 1).flatten(1)
         y = functional.linear(patches, functional.pad(weight, (0, COLUMNS - weight.shape[1])))
         return y.view(n, h, w, -1).permute(0, 3, 1, 2)
@@ -72,7 +73,8 @@ def image_layer(convolution: ImageConv2d, norm: NormActivation, x: Float[Tensor,
     """`norm(convolution(x))` as kernels of the whole layer."""
     from laplacenet.models.convolution_kernel import ImageLayer, activate_convolution, gather_patches  # noqa: PLC0415
 
-    precision = torch.get_autocast_dtype("cuda")
+    precision = autocast_dtype(x)
+    assert precision is not None
     x, weight = x.to(precision), convolution.weight.to(precision)
     if norm.training:
         y: Tensor = ImageLayer.apply(  # type: ignore[no-untyped-call]

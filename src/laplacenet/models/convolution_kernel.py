@@ -17,7 +17,7 @@ from laplacenet.runtime.kernels import launch
 COLUMNS = 32  # of a row of patches: 9 pixels of up to 3 channels, a 1, then zeros, for products of whole tiles
 ROWS = 128  # of a program that gathers patches
 PROGRAMS = 132 * 2  # that share the rows of a sum
-MAP_ROWS, MAP_WARPS = 128, 8  # of a tile of the layer's output
+MAP_ROWS, MAP_WARPS = 64, 4  # of a tile of the layer's output
 SUM_ROWS, SUM_WARPS, SUM_STAGES = 64, 4, 3  # of a tile whose gradient is summed
 
 

@@ -5,9 +5,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from laplacenet.models.lowered import call_lowered
-from laplacenet.models.norm import HAS_TRITON
 from laplacenet.runtime import InputError
-from laplacenet.runtime.device import at_least_float32
+from laplacenet.runtime.device import at_least_float32, autocast_dtype
+from laplacenet.runtime.kernels import fits_kernels, is_on_gpu
 from laplacenet.runtime.sharing import shared_pass
 
 WIDEST_TILE = 1024  # channels of a picture that one program averages
@@ -45,9 +45,9 @@ class Network(nn.Module):
         return shared_pass(self._classify, x)
 
     def _embed(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
-        is_in_bf16 = x.is_cuda and torch.is_autocast_enabled("cuda")
-        if is_in_bf16 and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return call_lowered(self.body, x, torch.get_autocast_dtype("cuda"))
+        is_lowered = is_on_gpu(x) and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if is_lowered and (dtype := autocast_dtype(x)):
+            return call_lowered(self.body, x, dtype)
         z: Tensor = self.body(x)
         return z
 
@@ -79,8 +79,7 @@ class UnitAverage(GlobalAverage):
 def _fits_kernel(x: Float[Tensor, "n c h w"]) -> bool:
     n, n_channels, *_ = x.shape
     is_tile = n_channels & (n_channels - 1) == 0 and n_channels <= WIDEST_TILE
-    is_precise = x.dtype is not torch.float64
-    return x.is_cuda and HAS_TRITON and n > 0 and is_tile and is_precise and not torch.compiler.is_compiling()
+    return fits_kernels(x) and n > 0 and is_tile and not torch.compiler.is_compiling()
 
 
 def initialize_convolutions(network: nn.Module) -> None:

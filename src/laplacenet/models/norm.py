@@ -1,7 +1,6 @@
 """Batch normalization with its activation and an optional pooling: one module, so that one kernel can do all."""
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laplacenet.runtime.group import current_group
+from laplacenet.runtime.kernels import fits_kernels
 from laplacenet.runtime.sharing import Share, current_share
-
-HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 @contextlib.contextmanager
@@ -124,7 +122,7 @@ class NormActivation(BatchNorm2d):
         self.pool = pool
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h2 w2"]:
-        if x.is_cuda and self._fits_kernels(x):
+        if self._fits_kernels(x):
             if self.training:
                 return self._fused_training(x)
             if not torch.is_grad_enabled():
@@ -136,7 +134,7 @@ class NormActivation(BatchNorm2d):
         n_channels = x.shape[1]
         is_power_of_two = n_channels & (n_channels - 1) == 0
         is_even = x.shape[2] % 2 == 0 and x.shape[3] % 2 == 0
-        return HAS_TRITON and is_power_of_two and n_channels >= 8 and (is_even or not self.pool)
+        return fits_kernels(x) and is_power_of_two and n_channels >= 8 and (is_even or not self.pool)
 
     def _fused_training(self, x: Tensor) -> Tensor:
         from laplacenet.models.norm_kernels import NormLeakyReLU, NormLeakyReLUPool  # noqa: PLC0415 - needs Triton

@@ -83,8 +83,16 @@ def at_least_float32(x: torch.Tensor) -> torch.Tensor:
 @contextlib.contextmanager
 def mixed_precision(device: torch.device) -> Iterator[None]:
     """bf16 products over fp32 master weights where the device has bf16; plain fp32 elsewhere."""
-    with torch.autocast(device_type=device.type, dtype=torch.bfloat16, enabled=compute_dtype(device) is torch.bfloat16):
+    dtype = compute_dtype(device)
+    is_lower = dtype is not torch.float32
+    with torch.autocast(device_type=device.type, dtype=dtype if is_lower else None, enabled=is_lower):
         yield
+
+
+def autocast_dtype(x: torch.Tensor) -> torch.dtype | None:
+    """The precision of products where x lies; None where it is not lowered."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 @contextlib.contextmanager

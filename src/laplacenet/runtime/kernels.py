@@ -5,6 +5,7 @@ taken for show: its kernels are compiled in threads and not run, and what they w
 """
 
 import contextlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,19 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def is_on_gpu(x: Tensor) -> bool:
+    """Tests of kernels that are interpreted answer yes."""
+    return x.is_cuda
+
+
+def fits_kernels(x: Tensor) -> bool:
+    """Whether kernels of our own may take the place of torch's operations: they compute in single precision."""
+    return is_on_gpu(x) and HAS_TRITON and x.dtype is not torch.float64
 
 
 class Rehearsal:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from laplacenet.models import Head, Inference, Network
 from laplacenet.models.inference import chunk_size
-from laplacenet.models.norm import HAS_TRITON, FixedBatchNorm2d
+from laplacenet.models.norm import FixedBatchNorm2d
 from laplacenet.runtime import mixed_precision
+from laplacenet.runtime.kernels import fits_kernels
 from laplacenet.training.guards import evenly_spread
 
 Statistics = Literal["average", "copy", "own"]
@@ -54,7 +55,7 @@ class StudentAndTeacher(nn.Module):
 
     def _move(self, means: list[Tensor], values: list[Tensor], share: Float[Tensor, ""]) -> None:
         """means ← means + share·(values − means), in a few launches: one for each tensor would take longer."""
-        if fits_kernel(means, values):
+        if can_be_moved_at_once(means, values):
             from laplacenet.training.averages_kernel import list_chunks, move_chunks  # noqa: PLC0415 - needs Triton
 
             addresses = tuple(tensor.data_ptr() for tensor in (*means, *values))
@@ -74,15 +75,15 @@ class StudentAndTeacher(nn.Module):
         self.n_updates.zero_()
 
 
-def fits_kernel(means: Sequence[Tensor], values: Sequence[Tensor]) -> bool:
+def can_be_moved_at_once(means: Sequence[Tensor], values: Sequence[Tensor]) -> bool:
     """Whether they lie on a GPU in single precision, and each mean in the order of its value and without gaps."""
 
     def fits(mean: Tensor, value: Tensor) -> bool:
-        is_single = mean.is_cuda and value.is_cuda and mean.dtype == value.dtype == torch.float32
+        is_single = fits_kernels(mean) and fits_kernels(value) and mean.dtype == value.dtype == torch.float32
         is_dense = mean.is_contiguous() or (mean.ndim == 4 and mean.is_contiguous(memory_format=torch.channels_last))
         return is_single and is_dense and mean.stride() == value.stride()
 
-    return HAS_TRITON and not torch.compiler.is_compiling() and all(map(fits, means, values))
+    return not torch.compiler.is_compiling() and all(map(fits, means, values))
 
 
 @torch.no_grad()

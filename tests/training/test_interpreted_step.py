@@ -1,0 +1,75 @@
+"""Without a GPU: a training step as on one, all kernels interpreted and products in fp16, against torch's operations.
+
+Each kernel has tests of its own; here they have to fit together, and to be reached where a GPU would reach them.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from references_kernels import interpreted, kernel_names
+from references_training import CPU, bright_halves, given_labels
+from torch import Tensor
+
+from laplacenet.augment import AugmentConfig
+from laplacenet.graph import GraphConfig
+from laplacenet.models import build_model
+from laplacenet.training import ImageViews, LaplaceNetConfig, Problem, TrainConfig, method_class
+from laplacenet.training.loop import prepare
+from laplacenet.training.step import Stepper
+
+pytestmark = interpreted
+
+SIDE = 16
+# what the preset fast has: CutMix, averaged weights, smaller pictures, statistics of unaugmented ones
+CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=0, cutmix_share=0.5, ema_decay=0.5, plain_statistics=True)
+TRAIN = TrainConfig(steps=2, batch_size=4, labeled_batch_size=2, small_share=1.0)
+
+
+def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
+    for module in ("runtime.kernels", "models.network", "augment.views"):
+        patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)
+    for module in ("runtime.device", "models.inference", "augment.kernel"):
+        patch.setattr(f"laplacenet.{module}.compute_dtype", lambda device: torch.float16)
+
+
+def note_launches(patch: pytest.MonkeyPatch) -> set[str]:
+    """The names of the kernels that are interpreted from now on."""
+    from triton.runtime.interpreter import GridExecutor
+
+    names, call = set(), GridExecutor.__call__
+
+    def noted(executor: GridExecutor, *arguments: object, **options: object) -> None:
+        names.add(executor.fn.__name__)
+        call(executor, *arguments, **options)
+
+    patch.setattr(GridExecutor, "__call__", noted)
+    return names
+
+
+def loss_and_changes() -> tuple[float, dict[str, Tensor]]:
+    """Of one step of the 13-CNN and the statistics after it: how every tensor of student and teacher has changed."""
+    pictures = bright_halves(24, channels=3, side=SIDE, noise=120)
+    views = ImageViews(AugmentConfig(), pictures.statistics, SIDE, SIDE)
+    method = method_class(CONFIG.name)(Problem(given_labels(pictures), 3, views), TRAIN, CONFIG, GraphConfig(k=5))
+    learner = prepare(method.learner(build_model("13-cnn", n_classes=3)), CPU).to(memory_format=torch.channels_last)
+    before = {name: tensor.clone() for name, tensor in learner.state_dict().items()}
+    stepper = Stepper(method, learner, pictures.images, execution=CPU)
+    plan = replace(method.plan_epoch(0, 0, learner=learner, inputs=pictures.images), n_steps=1)
+    stepper.begin(plan)
+    (loss,) = [float(stepper.loss_sum) for _ in stepper.run(method.draw(plan, 0, 1))]
+    method.after_epoch(learner, pictures.images)
+    state = learner.state_dict()
+    return loss, {name: state[name] - tensor for name, tensor in before.items() if tensor.is_floating_point()}
+
+
+def test_a_step_of_kernels_changes_what_a_step_of_torchs_operations_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected_loss, expected = loss_and_changes()
+    pretend_to_be_on_a_gpu(monkeypatch)
+    launched = note_launches(monkeypatch)
+    loss, changes = loss_and_changes()
+    assert launched == kernel_names()
+    assert loss == pytest.approx(expected_loss, rel=1e-3)
+    for name, change in expected.items():
+        # eight views in fp16: gradients of early layers, behind eight maxima, differ by a tenth
+        assert (changes[name] - change).norm() <= 0.15 * change.norm(), name
