@@ -17,7 +17,7 @@ if not torch.cuda.is_available():  # Triton reads the source of its kernels, whi
 N_THREADS = 1  # the tests' tensors are small: waking a second thread costs more than it gives
 torch.set_num_threads(N_THREADS)
 
-pytest_plugins = ["references_record"]
+pytest_plugins = ["references_record", "references_interpreter"]
 
 FUZZ_EXAMPLES = int(os.environ.get("LAPLACENET_FUZZ_EXAMPLES", "100"))
 

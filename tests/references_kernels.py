@@ -1,8 +1,4 @@
-"""Triton's interpreter, which runs kernels on a CPU, one program after another: what their tests need without a GPU.
-
-It multiplies bf16 values wrongly and cuts them off where a GPU rounds, so these tests are in fp32 and fp16. Kernels
-compiled for a GPU, in bf16, are the subject of test_compiled_kernels.py.
-"""
+"""Triton's interpreter, which runs kernels on a CPU, one program after another: what their tests need without a GPU."""
 
 import importlib.util
 import os
@@ -18,6 +14,7 @@ has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 interpreted = [
     has_triton,
     pytest.mark.skipif(torch.cuda.is_available(), reason="beside a GPU kernels are compiled, and tested there"),
+    pytest.mark.usefixtures("guarded_kernels", "right_bf16"),
     # lanes behind a mask compute something, too
     pytest.mark.filterwarnings("ignore:(invalid value|divide by zero|overflow) encountered:RuntimeWarning"),
 ]
