@@ -25,6 +25,14 @@ def interpret_kernels() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
+    """Kernels are reached as there, and products are in fp16."""
+    for module in ("runtime.kernels", "models.network", "augment.views"):
+        patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)
+    for module in ("runtime.device", "models.inference", "augment.kernel"):
+        patch.setattr(f"laplacenet.{module}.compute_dtype", lambda device: torch.float16)
+
+
 def kernel_names() -> set[str]:
     """Of all kernels of the project."""
     files = (Path(__file__).parents[1] / "src").rglob("*kernel*.py")

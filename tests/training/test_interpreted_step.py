@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from references_kernels import interpreted, kernel_names
+from references_kernels import interpreted, kernel_names, pretend_to_be_on_a_gpu
 from references_training import CPU, bright_halves, given_labels
 from torch import Tensor
 
@@ -24,13 +24,6 @@ SIDE = 16
 # what the preset fast has: CutMix, averaged weights, smaller pictures, statistics of unaugmented ones
 CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=0, cutmix_share=0.5, ema_decay=0.5, plain_statistics=True)
 TRAIN = TrainConfig(steps=2, batch_size=4, labeled_batch_size=2, small_share=1.0)
-
-
-def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
-    for module in ("runtime.kernels", "models.network", "augment.views"):
-        patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)
-    for module in ("runtime.device", "models.inference", "augment.kernel"):
-        patch.setattr(f"laplacenet.{module}.compute_dtype", lambda device: torch.float16)
 
 
 def note_launches(patch: pytest.MonkeyPatch) -> set[str]:

@@ -51,10 +51,15 @@ class ImageSequential(nn.Sequential):
     never stores what is between them.
     """
 
-    def forward(self, x: Float[Tensor, "n c h w"]) -> Tensor:
+    @property
+    def first_layer(self) -> tuple[ImageConv2d, NormActivation]:
         convolution, norm = self[0], self[1]
         assert isinstance(convolution, ImageConv2d)
         assert isinstance(norm, NormActivation)
+        return convolution, norm
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Tensor:
+        convolution, norm = self.first_layer
         y: Tensor = image_layer(convolution, norm, x) if _fit_together(convolution, norm, x) else norm(convolution(x))
         for module in itertools.islice(self, 2, None):
             y = module(y)

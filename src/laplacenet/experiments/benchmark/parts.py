@@ -16,12 +16,14 @@ from laplacenet.experiments.benchmark.clock import captured, intervals_ms, relea
 from laplacenet.experiments.benchmark.rows import Part, PartsRow
 from laplacenet.experiments.benchmark.settings import BenchSettings, StepCase
 from laplacenet.experiments.benchmark.steps import SIDE
+from laplacenet.models.convolution import ImageSequential, image_layer
 from laplacenet.models.norm import NormActivation
 from laplacenet.runtime import mixed_precision
 from laplacenet.runtime.device import compute_dtype, convolution_trials
 from laplacenet.training import Execution
 
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, NORM = "forward", "input gradient", "weight gradient", "normalization"
+FIRST_LAYER = "first layer"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ def measure_parts(case: StepCase, settings: BenchSettings, execution: Execution)
 
 
 def recorded_calls(bare: BareStep) -> list[Call]:
-    """What goes through each convolution and each normalization in one forward pass."""
+    """What goes through each convolution and each normalization in one forward pass; through a first layer at once,
+    where these two are one operation.
+    """
     calls: list[Call] = []
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
@@ -71,17 +75,42 @@ def recorded_calls(bare: BareStep) -> list[Call]:
     hooks = [
         layer.register_forward_hook(watch(name))
         for name, layer in bare.network.named_modules()
-        if isinstance(layer, nn.Conv2d | nn.BatchNorm2d)
+        if isinstance(layer, nn.Conv2d | nn.BatchNorm2d | ImageSequential)
     ]
     with mixed_precision(bare.device):
         bare.network(bare.images)
     for hook in hooks:
         hook.remove()
-    return calls
+    called = {call.layer for call in calls}
+    return [call for call in calls if not (isinstance(call.layer, ImageSequential) and call.layer[0] in called)]
 
 
 def parts_of(call: Call, device: torch.device, n: int) -> list[Part]:
+    if isinstance(call.layer, ImageSequential):
+        return [first_layer_part(call.layer, call, device, n)]
     return convolution_parts(call, device, n) if isinstance(call.layer, nn.Conv2d) else [norm_part(call, device, n)]
+
+
+def first_layer_part(body: ImageSequential, call: Call, device: torch.device, n: int) -> Part:
+    """A convolution of images and its normalization as one operation, forward and backward.
+
+    At the least the images are read and the output is written, and in the backward pass both are read again; products
+    are those of the convolution and of its weights' gradient.
+    """
+    convolution, norm = body.first_layer
+    parameters = [*convolution.parameters(), *norm.parameters()]
+
+    def forward() -> Tensor:
+        with mixed_precision(device):
+            return image_layer(convolution, norm, call.x)
+
+    y = forward().detach()
+    dy = torch.randn_like(y)
+    ms = alone_ms(lambda: torch.autograd.grad(forward(), parameters, dy), device, n)
+    flop = 2 * 2 * y.numel() * convolution.weight[0].numel()
+    shape = f"3×3, {convolution.in_channels} → {convolution.out_channels}"
+    name = f"{call.name}.0 and .1 ({shape}, {y.shape[2]}×{y.shape[3]})"
+    return Part(name, FIRST_LAYER, ms, flop, 2 * (call.x.nbytes + y.nbytes))
 
 
 def convolution_parts(call: Call, device: torch.device, n: int) -> list[Part]:
