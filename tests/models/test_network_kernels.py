@@ -2,9 +2,14 @@
 
 import pytest
 import torch
-from references_kernels import interpreted, random_maps
+from references_kernels import interpreted, pretend_to_be_on_a_gpu, random_maps
 from torch import Tensor
 from torch.nn import functional
+
+from laplacenet.models import build_model
+from laplacenet.models.convolution import ImageConv2d, ImageSequential
+from laplacenet.models.norm import NormActivation
+from laplacenet.runtime import mixed_precision
 
 pytestmark = interpreted
 
@@ -109,6 +114,27 @@ def test_a_first_layer_is_the_same_where_each_program_sums_many_tiles(
     expected = layer()
     monkeypatch.setattr(convolution_kernel, "PROGRAMS", n_programs)
     assert all(close(got, wanted.double(), 1e-5) for got, wanted in zip(layer(), expected, strict=True))
+
+
+def test_a_first_layer_is_its_parts_where_a_hook_waits_for_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = ImageSequential(ImageConv2d(3, 16), NormActivation(16)), random_maps(2, 3, 6, 6)
+    pretend_to_be_on_a_gpu(monkeypatch)
+    with mixed_precision(x.device):
+        whole = layer(x)
+        called = []
+        hook = layer[0].register_forward_pre_hook(lambda *_: called.append("convolution"))
+        parts = layer(x)
+        hook.remove()
+        layer(x)
+    assert called == ["convolution"]
+    assert close(whole, parts.double(), 2e-3)
+
+
+def test_a_slice_of_a_network_that_begins_behind_its_first_layer_is_a_sequence() -> None:
+    network, x = build_model("13-cnn", n_classes=3).eval(), torch.randn(2, 3, 12, 12)
+    z = network.body[2:](network.body[:2](x))
+    assert network.body[2:].first_layer is None
+    assert torch.equal(z, network.embed(x))
 
 
 @kinds

@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from laplacenet.runtime.kernels import launch
 
@@ -64,6 +65,7 @@ class UnitAverage(torch.autograd.Function):
         return z
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dz):
         z, rlength = ctx.saved_tensors
         n, C, H, W = ctx.shape

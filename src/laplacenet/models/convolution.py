@@ -52,26 +52,33 @@ class ImageSequential(nn.Sequential):
     """
 
     @property
-    def first_layer(self) -> tuple[ImageConv2d, NormActivation]:
-        convolution, norm = self[0], self[1]
-        assert isinstance(convolution, ImageConv2d)
-        assert isinstance(norm, NormActivation)
-        return convolution, norm
+    def first_layer(self) -> tuple[ImageConv2d, NormActivation] | None:
+        """None in a slice that begins elsewhere."""
+        match list(itertools.islice(self, 2)):
+            case [ImageConv2d() as convolution, NormActivation() as norm]:
+                return convolution, norm
+        return None
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Tensor:
-        convolution, norm = self.first_layer
-        y: Tensor = image_layer(convolution, norm, x) if _fit_together(convolution, norm, x) else norm(convolution(x))
-        for module in itertools.islice(self, 2, None):
-            y = module(y)
-        return y
+        layer, modules = self.first_layer, iter(self)
+        if layer is not None and _fit_together(*layer, x):
+            x, modules = image_layer(*layer, x), itertools.islice(self, 2, None)
+        for module in modules:
+            x = module(x)
+        return x
 
 
 def _fit_together(convolution: ImageConv2d, norm: NormActivation, x: Tensor) -> bool:
-    """A batch that processes share has statistics of all of them, which the kernels of the whole layer do not add."""
+    """A batch that processes share has statistics of all of them, which the kernels of the whole layer do not add.
+
+    A hook before either of them, such as that of torch's pruning, would not be called.
+    """
     C = convolution.out_channels
     is_tile = C & (C - 1) == 0 and SMALLEST_TILE <= C <= LARGEST_TILE
     is_one_pass = norm.training == convolution.training and (norm.training or not torch.is_grad_enabled())
-    return convolution.fits_kernels(x) and is_tile and not norm.pool and is_one_pass and current_share() is None
+    is_hooked = bool(convolution._forward_pre_hooks or norm._forward_pre_hooks)
+    is_layer = is_tile and is_one_pass and not norm.pool and not is_hooked
+    return convolution.fits_kernels(x) and is_layer and current_share() is None
 
 
 def image_layer(convolution: ImageConv2d, norm: NormActivation, x: Float[Tensor, "n c h w"]) -> Tensor:

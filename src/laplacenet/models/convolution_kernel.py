@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from laplacenet.models.norm_kernels import add_partial_sums, last_first, save_statistics
 from laplacenet.runtime.kernels import launch
@@ -209,6 +210,7 @@ class ImageLayer(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         patches, moments, weight, statistics, scale, bias = ctx.saved_tensors
         dy, (mean, rstd) = dy.contiguous(memory_format=torch.channels_last), statistics

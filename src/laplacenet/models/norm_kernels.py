@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from laplacenet.runtime.group import current_group
 from laplacenet.runtime.kernels import launch
@@ -348,6 +349,7 @@ class NormLeakyReLU(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         x, (mean, rstd), weight, bias = ctx.saved_tensors
         dy = dy.contiguous(memory_format=torch.channels_last)
@@ -380,6 +382,7 @@ class NormLeakyReLUPool(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         x, (mean, rstd), weight, bias = ctx.saved_tensors
         dy = dy.contiguous(memory_format=torch.channels_last)

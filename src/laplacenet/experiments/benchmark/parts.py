@@ -82,7 +82,8 @@ def recorded_calls(bare: BareStep) -> list[Call]:
     for hook in hooks:
         hook.remove()
     called = {call.layer for call in calls}
-    return [call for call in calls if not (isinstance(call.layer, ImageSequential) and call.layer[0] in called)]
+    calls = [call for call in calls if not (isinstance(call.layer, ImageSequential) and call.layer[0] in called)]
+    return sorted(calls, key=lambda call: not isinstance(call.layer, ImageSequential))  # it was over last
 
 
 def parts_of(call: Call, device: torch.device, n: int) -> list[Part]:
@@ -97,6 +98,7 @@ def first_layer_part(body: ImageSequential, call: Call, device: torch.device, n:
     At the least the images are read and the output is written, and in the backward pass both are read again; products
     are those of the convolution and of its weights' gradient.
     """
+    assert body.first_layer is not None
     convolution, norm = body.first_layer
     parameters = [*convolution.parameters(), *norm.parameters()]
 

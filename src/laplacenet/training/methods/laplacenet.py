@@ -38,7 +38,7 @@ from laplacenet.training.objective import (
     sample_mix_weights,
     sample_partners,
 )
-from laplacenet.training.views import ImageViews, VectorViews, ViewGroup, groups_of_views, views_of_all
+from laplacenet.training.views import ImageViews, ViewGroup, groups_of_views, views_of_all
 from laplacenet.training.weighting import iscen_weights
 
 PARTNERS, MIX_WEIGHT, BOX, WEIGHTS, SOFT_LABELS = "partners", "mix_weight", "box", "weights", "soft_labels"
@@ -132,7 +132,7 @@ class MixUpTraining(BaseMethod):
     config: MixUpConfig
 
     def __post_init__(self) -> None:
-        if self.config.cutmix_share and isinstance(self.views, VectorViews):
+        if self.config.cutmix_share and not isinstance(self.views, ImageViews):
             raise InputError("method.cutmix_share: only pictures have parts to paste; leave it out for vectors")
 
     def draw_views(
