@@ -5,9 +5,11 @@ import hashlib
 import json
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from laplacenet.experiments.presets import digits, two_moons
 from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import prepare
-from laplacenet.reports.comparison import draw_comparison, markdown_table
+from laplacenet.reports.comparison import comparison_record, draw_comparison, markdown_table
 from laplacenet.runtime import InputError, NullMonitor, RunFolder, read_sealed, write_sealed
 from laplacenet.training import Execution, ImageViews, TrainConfig
 
@@ -94,6 +96,29 @@ def test_steps_with_small_pictures_are_measured_where_a_run_has_them(monkeypatch
     assert times.first is not None
     assert times.small_share == 0.5
     assert min(times.main.small_step_s, times.first.small_step_s) > 0
+
+
+def test_two_folders_that_share_a_record_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second writes while the first has read the record and not yet written it."""
+    record = tmp_path / "shared.json"
+    benches = [Workbench(comparison(), tmp_path / name, CPU) for name in ("one", "two")]
+    for number, bench in enumerate(benches):
+        open_folder(bench)
+        run = bench.due_runs()[number]
+        for _ in bench.epochs(run, bench.task(run), NullMonitor()):
+            pass
+    second = threading.Thread(target=write_record, args=(benches[1], record))
+
+    def begin_second(*content: Any) -> dict[str, Any]:
+        if not second.ident:
+            second.start()
+            second.join(timeout=0.5)
+        return comparison_record(*content)
+
+    monkeypatch.setattr("laplacenet.cli.comparing.comparison_record", begin_second)
+    write_record(benches[0], record)
+    second.join()
+    assert {run["method"] for run in json.loads(record.read_text())["runs"]} == {"supervised", "fixmatch"}
 
 
 def test_data_without_a_test_set_is_refused_before_any_run(tmp_path: Path) -> None:

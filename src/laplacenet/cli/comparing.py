@@ -34,6 +34,7 @@ from laplacenet.runtime import (
     write_sealed,
     write_whole,
 )
+from laplacenet.runtime.cache_folder import lock_of
 from laplacenet.runtime.errors import FULL
 from laplacenet.runtime.files import json_bytes, sealed, write_named
 from laplacenet.runtime.group import side_by_side
@@ -269,13 +270,13 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
 
 
 def write_record(bench: Workbench, record: Path | None, *, has_made_runs: bool = True) -> None:
-    """Of all processes that work in the folder one writes at a time.
+    """Of all processes that work in the folder or share the record one writes at a time.
 
     A command that has made no run leaves the record's own command, machine and date as they are.
     """
     path = Path(os.path.realpath(record or bench.folder / RECORD))  # a link is not replaced
     path.parent.mkdir(parents=True, exist_ok=True)
-    with bench.lock("reports"):
+    with bench.lock("reports"), lock_of(path):
         bench.take_over(record)  # the file may have gained runs from elsewhere since
         content = comparison_record(bench.identity, bench.tuning_results(), bench.results(), bench.failures())
         origin = provenance(bench.execution.device)

@@ -1,8 +1,13 @@
-"""The cache for what is expensive to compute: vectors of pictures, decoded pictures."""
+"""The cache for what is expensive to compute: vectors of pictures, decoded pictures; and locks of the user's files."""
 
+import contextlib
+import hashlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import filelock
 
 FOLDER_VARIABLE = "LAPLACENET_CACHE"
 
@@ -18,3 +23,18 @@ def cache_folder() -> Path:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "laplacenet"
+
+
+@contextlib.contextmanager
+def lock_of(path: Path) -> Iterator[None]:
+    """For a file among the user's own, held by one process of this machine at a time: nothing is left beside the file.
+
+    Where the cache cannot be written to there is no lock.
+    """
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    locks = cache_folder() / "locks"
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            locks.mkdir(parents=True, exist_ok=True)
+            held.enter_context(filelock.FileLock(locks / f"{name}.lock"))
+        yield
