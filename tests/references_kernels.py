@@ -26,7 +26,7 @@ def interpret_kernels() -> None:
 
 
 def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
-    """Kernels are reached as there, and products are in fp16."""
+    """Kernels are used as on one, and products are computed in fp16."""
     for module in ("runtime.kernels", "models.network", "augment.views"):
         patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)
     for module in ("runtime.device", "models.inference", "augment.kernel"):
