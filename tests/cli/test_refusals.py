@@ -184,6 +184,50 @@ def test_a_run_is_not_overwritten_unless_told_to(shell: Shell) -> None:
     assert "finished; there is nothing to resume" in shell.fails("train", "--resume", "run")
 
 
+def test_a_prior_for_other_classes_is_refused_before_a_run_is_overwritten(shell: Shell) -> None:
+    command = ("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    shell.succeeds(*command)
+    said = shell.fails(*command, "--set", "graph.prior=0.5,0.5", "--overwrite")
+    assert "graph.prior has 2 entries; give one for each of the 3 classes" in said
+    assert (shell.folder / "run" / "final.json").is_file()
+
+
+def test_a_run_folder_may_have_the_name_of_its_data_set(shell: Shell) -> None:
+    command = ("train", "digits", "--labels", "40", "--out", "digits", *TINY, "--set", "train.batch_size=24")
+    command = (*command, "--set", "train.labeled_batch_size=10", "--model", "small-cnn")
+    shell.succeeds(*command)
+    shell.succeeds(*command, "--overwrite")
+
+
+def test_options_of_the_papers_report_are_refused_for_a_run(shell: Shell) -> None:
+    shell.succeeds("train", "bars.npz", "--labels", "9", "--out", "run", *TINY)
+    assert "--out is for the report on the paper" in shell.fails("report", "run", "--out", "elsewhere")
+    assert "curves.png" in shell.succeeds("report", "run").out
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("demo.png", "demo --out . --set train.steps=2"),
+        ("methods.md", "methods --pages . --records empty"),
+        ("methods/uda.md", "methods --pages . --records empty"),
+        ("figure-2/figure-2.png", "reproduce figure-2 --results ."),
+    ],
+)
+def test_a_file_that_the_command_did_not_write_is_not_replaced(shell: Shell, name: str, arguments: str) -> None:
+    path = shell.folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    assert f"{path.name}" in shell.fails(*arguments.split())
+    assert path.read_text() == "mine"
+
+
+def test_a_record_of_the_demo_that_cannot_be_written_is_refused_before_training(shell: Shell) -> None:
+    (shell.folder / "file").touch()
+    assert "--record file/x.json: cannot be written" in shell.fails("demo", "--record", "file/x.json")
+    assert not (shell.folder / "runs").exists()
+
+
 def test_an_unfinished_run_has_no_model_to_judge_or_use(shell: Shell) -> None:
     said = shell.runs_out_of_time("train", "bars.npz", "--labels", "9", "--out", "run", "--for", "0.000001s", *TINY)
     assert said.err.splitlines()[-1].startswith("time is up at step 0 of 2; go on with: laplacenet train --resume")

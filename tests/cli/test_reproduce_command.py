@@ -360,13 +360,29 @@ def test_another_folder_in_the_place_of_a_run_is_refused_by_its_option(data: Pat
         laplacenet(*command)
 
 
-def test_a_damaged_record_of_a_run_counts_for_nothing(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{}", "<<<<<<< HEAD\n{}"])
+def test_a_damaged_record_is_refused_and_not_replaced(data: Path, tmp_path: Path, content: str) -> None:
     command = one_cell(data, tmp_path)
     laplacenet(*command)
     (path,) = (tmp_path / "results").rglob("*.json")
-    path.write_text("{}")
+    path.write_text(content)
+    with pytest.raises(InputError, match=f"{path.name}: .*; move it away or choose another --results"):
+        laplacenet(*command)
+    assert path.read_text() == content
+    path.unlink()
     assert "0 recorded already, 1 to do" in laplacenet(*command)
-    assert len(read_records(tmp_path / "results")) == 1
+
+
+def test_a_record_under_the_name_of_another_run_is_refused_and_not_replaced(data: Path, tmp_path: Path) -> None:
+    command = one_cell(data, tmp_path)
+    laplacenet(*command)
+    (path,) = (tmp_path / "results").rglob("*.json")
+    (record,) = read_records(tmp_path / "results")
+    other = write_record(tmp_path / "elsewhere", replace(record, key=replace(record.key, split=7)))
+    path.write_bytes(content := other.read_bytes())
+    with pytest.raises(InputError, match="holds the record of another run; move it away"):
+        laplacenet(*command)
+    assert path.read_bytes() == content
 
 
 def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: Path) -> None:
@@ -392,7 +408,10 @@ def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: P
         (["table-3", "--row", "VAT", "--set", "method.n_views=2"], "^--set method.n_views=2: unknown field"),
         (["table-8", "--data-dir", "/nowhere"], "--data-dir /nowhere: no such folder"),
         (["table-8", "--split-file", "none.npz"], "none.npz: no such file"),
-        (["table-8", "--split-file", "."], "no such file; give an .npz file, or a folder with files such as 4000_bal"),
+        (
+            ["table-8", "--split-file", "."],
+            "a folder without lists; give an .npz file, or a folder with files such as 4000_bal",
+        ),
         (["all", "--steps", "5", "--column", "x"], "leave out --column, --steps"),
         (["table-8", "--for", "soon"], "give a time such as"),
         (["--list", "--row", "LaplaceNet"], "choose within a table or figure; name it"),

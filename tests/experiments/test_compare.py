@@ -26,7 +26,7 @@ from laplacenet.experiments.presets import digits, two_moons
 from laplacenet.experiments.run_records import EpochRecord
 from laplacenet.experiments.step_times import PhaseTimes, StepTimes, measure_step_times
 from laplacenet.experiments.task import prepare
-from laplacenet.reports.comparison import comparison_record, draw_comparison, markdown_table
+from laplacenet.reports.comparison import comparison_record, draw_comparison, markdown_table, table_rows
 from laplacenet.runtime import InputError, NullMonitor, RunFolder, read_sealed, write_sealed
 from laplacenet.training import Execution, ImageViews, TrainConfig
 
@@ -96,6 +96,21 @@ def test_steps_with_small_pictures_are_measured_where_a_run_has_them(monkeypatch
     assert times.first is not None
     assert times.small_share == 0.5
     assert min(times.main.small_step_s, times.first.small_step_s) > 0
+
+
+def test_finalists_are_compared_by_the_seeds_that_all_methods_have(whole_comparison: Path) -> None:
+    record = json.loads((whole_comparison / "record.json").read_text())
+    made = read_finished_run(record["runs"][0], source="record")
+    assert made.outcome is not None
+
+    def run(method: str, seed: int, error: float) -> FinishedRun:
+        return replace(
+            made, run=replace(made.run, method=method, seed=seed), outcome=replace(made.outcome, test_error=error)
+        )
+
+    runs = [run("uda", 0, 0.6), run("fixmatch", 0, 0.5), run("fixmatch", 1, 0.9)]
+    assert [row[0] for row in table_rows(runs)] == ["fixmatch", "uda"]
+    assert [row[0] for row in table_rows([*runs, run("uda", 1, 0.6)])] == ["uda", "fixmatch"]
 
 
 def test_two_folders_that_share_a_record_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -499,7 +514,7 @@ def test_no_run_is_begun_that_would_not_end_within_the_limit(tmp_path: Path) -> 
     run = next_run(bench)
     assert run is not None
     assert bench.expected_s(run) == pytest.approx(66 + 10)
-    assert "needs about 1 min 16 s, and 1 min 10 s are left" in why_not(bench, run, left_s=70.0)
+    assert "needs about 1 min 16 s, but only 1 min 10 s of --limit is left" in why_not(bench, run, left_s=70.0)
     assert why_not(bench, run, left_s=80.0) == why_not(bench, run, left_s=None) == ""
     assert why_not(bench, run, left_s=-1.0) == "time is up"
     record = {"comparison": bench.identity, "tuning": [finished(run, wall_s=62.0).to_json()], "runs": []}

@@ -229,7 +229,8 @@ def why_not(bench: Workbench, run: ComparedRun, *, left_s: float | None) -> str:
     if left_s <= 0:
         return "time is up"
     if left_s < needed_s:
-        return f"time is up: {run.name} needs about {duration(needed_s)}, and {duration(left_s)} are left of --limit"
+        left = duration(left_s)
+        return f"time is up: {run.name} needs about {duration(needed_s)}, but only {left} of --limit is left"
     return ""
 
 

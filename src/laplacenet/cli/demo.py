@@ -1,17 +1,22 @@
 """`laplacenet demo`: LaplaceNet on digits, beside the labels alone, in minutes."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laplacenet.cli.options import CheckpointEvery, Compile, Device, Overwrite, Settings
+from laplacenet.cli.out_files import require_place
 
 if TYPE_CHECKING:
     from laplacenet.experiments import Experiment, Outcome
     from laplacenet.experiments.demo import PairOutcome
     from laplacenet.runtime import RunFolder
     from laplacenet.training import Execution
+
+
+PICTURE = "demo.png"
 
 
 def demo(
@@ -40,6 +45,8 @@ def demo(
 
     if record is not None:
         require_own_record(record)
+        require_place(record, option="--record")
+    require_own_picture(out)
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     outcomes = []
     for seed in range(seeds):
@@ -55,6 +62,14 @@ def demo(
         content = demo_record(outcomes, settings=settings or [], provenance=provenance(execution.device))
         write_named(record, json_bytes(content))
         typer.echo(f"record   {record}")
+
+
+def require_own_picture(out: Path) -> None:
+    """Refuse to write over a picture that does not lie beside runs of this command."""
+    from laplacenet.runtime import InputError
+
+    if os.path.lexists(out / PICTURE) and not (out / "laplacenet-0").is_dir():
+        raise InputError(f"--out {out}: holds a {PICTURE} that is none of this command; choose another --out")
 
 
 def require_own_record(record: Path) -> None:
@@ -130,7 +145,7 @@ def draw(out: Path) -> Path:
     ours, alone = (RunFolder.open(out / f"{name}-0") for name in ("laplacenet", "supervised"))
     task = prepare(read_experiment(ours))
     network, _ = load_model(ours.path)
-    picture = out / "demo.png"
+    picture = out / PICTURE
     found = labels_found(task, network)
     draw_demo(picture, task, found, laplacenet=read_epochs(ours), supervised=read_epochs(alone))
     return picture

@@ -1,5 +1,6 @@
 """`laplacenet reproduce figure-2`: the two moons, trained on and drawn again."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,9 +29,12 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
     from laplacenet.reports.moons import draw_moons  # brings matplotlib, which the other figures and tables do without
 
     require_folder(results, option="--results")
+    picture = path.with_name(PICTURE)
+    if not path.is_file() and os.path.lexists(picture):
+        raise InputError(f"{picture}: has no record beside it; move it away or choose another --results")
     figures = [figure_two(seed) for seed in sorted(known.union(seeds))]
     path.parent.mkdir(parents=True, exist_ok=True)
-    pictures = [path.with_name(PICTURE), path.with_name(PICTURE).with_suffix(".svg")]
+    pictures = [picture, picture.with_suffix(".svg")]
     draw_moons(figures[0], pictures)
     typer.echo("test accuracy" + (f", mean of {len(figures)} seeds" if len(figures) > 1 else ""))
     for method, (mean, std) in mean_accuracies(figures).items():

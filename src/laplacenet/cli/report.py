@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from laplacenet.cli.options import existing, written_run
+from laplacenet.cli.options import existing, typed_options, written_run
 from laplacenet.cli.output import say
 
 
@@ -30,12 +30,15 @@ def report(
       laplacenet report runs/photos-labels
       laplacenet report --results results --out report
     """
+    asked = locals()
     from laplacenet.experiments.compare.folder import STATE, TABLE
     from laplacenet.reports.paper_page import write_report
     from laplacenet.runtime import InputError, require_apart
     from laplacenet.runtime.run_folder import looks_like_run
 
     if run is not None and looks_like_run(run):
+        for option in typed_options(report, asked).keys() - {"run"}:
+            raise InputError(f"--{option} is for the report on the paper; the page of a run is written to its folder")
         say(str(page_of(run)))
         return
     records = results if run is None else run

@@ -384,8 +384,9 @@ def parse_split_files(words: tuple[str, ...], datasets: set[str]) -> dict[str, s
             raise InputError(f"--split-file {word}: {name} is given twice; put all its lists into one folder")
         path = Path(file).expanduser()
         if not path.is_file() and not holds_published_lists(path):
+            found = "a folder without lists" if path.is_dir() else "no such file"
             raise InputError(
-                f"--split-file {file}: no such file; give an .npz file, or a folder with files such as"
+                f"--split-file {word}: {found}; give an .npz file, or a folder with files such as"
                 " 4000_balanced_labels/00.txt"
             )
         files[name] = str(path.resolve())

@@ -8,6 +8,7 @@ import torch
 from laplacenet.cli.choices import ExperimentOptions, new_experiment
 from laplacenet.cli.output import say
 from laplacenet.cli.session import folder_of_run, keep_skipped, read_task, run_session, say_outcome, say_profile
+from laplacenet.data import DATASET_NAMES
 from laplacenet.experiments import Task, read_experiment
 from laplacenet.experiments.fitting import fit_method
 from laplacenet.experiments.presets import JUDGED_EVERY
@@ -72,7 +73,7 @@ def new_run(options: TrainOptions, ends_at: float | None) -> tuple[Task, RunFold
         options.out,
         name=f"{experiment.name}-{experiment.seed}",
         overwrite=options.overwrite,
-        inputs=(options.data, *(options.labels or ())),
+        inputs=(None if options.data in DATASET_NAMES else options.data, *(options.labels or ())),
     )
     say_fitted(experiment.method, task.experiment.method)
     keep_skipped(task, folder)

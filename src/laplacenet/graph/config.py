@@ -45,6 +45,11 @@ class GraphConfig:
         if self.search not in SEARCHES:
             raise InputError(f"unknown graph.search {self.search!r}; choose one of {', '.join(SEARCHES)}")
 
+    def require_classes(self, n_classes: int) -> None:
+        """Refuse a prior for another number of classes."""
+        if self.prior is not None and len(self.prior) != n_classes:
+            raise InputError(f"graph.prior has {len(self.prior)} entries; give one for each of the {n_classes} classes")
+
     @property
     def gamma(self) -> float:
         """The paper's γ, from γ(1 + µ) = 1."""

@@ -87,6 +87,7 @@ def spread(
     graph: Graph, y: Int[Tensor, " n"], config: GraphConfig, *, n_classes: int, group: Group = ALONE
 ) -> PseudoLabels:
     """Propagate these labels (−1 = hidden) over the graph."""
+    config.require_classes(n_classes)
     W_normalized = graph.W_normalized
     Y = one_hot(y, n_classes).to(W_normalized.dtype)
     prior = class_prior(Y, config.prior)
@@ -171,8 +172,6 @@ def one_hot(y: Int[Tensor, " n"], n_classes: int) -> Bool[Tensor, "n C"]:
 
 def class_prior(Y: Float[Tensor, "n C"], prior: tuple[float, ...] | None) -> Float[Tensor, " C"]:
     """The paper's D: the class shares among the labeled points, unless given."""
-    if prior is not None and len(prior) != Y.shape[1]:
-        raise InputError(f"graph.prior has {len(prior)} entries; give one for each of the {Y.shape[1]} classes")
     D = Y.sum(0).double() if prior is None else torch.tensor(prior, dtype=torch.float64, device=Y.device)
     return D / D.sum()
 

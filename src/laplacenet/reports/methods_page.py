@@ -1,6 +1,7 @@
 """The pages of methods: an index with what is recorded, a page for each method, a picture for each comparison."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from laplacenet.reports.comparison import draw_comparison
@@ -27,11 +28,12 @@ from laplacenet.reports.method_page import (
 from laplacenet.reports.recorded_comparison import RecordedComparison
 from laplacenet.reports.rendering import keep_together, plain_cell
 from laplacenet.reports.style import reduce_colors
-from laplacenet.runtime import write_whole
+from laplacenet.runtime import InputError, write_whole
 from laplacenet.runtime.files import require_folder
 from laplacenet.training import METHODS
 
 INDEX, FOLDER = "methods.md", "methods"
+MADE_BY = b"<!-- made by `laplacenet methods"  # in every page, also those of earlier versions
 COMMON_CELL, COMMON_NAME = "cifar100/4000", "CIFAR-100, 4 000"
 """The cell of the paper's tables that most methods have a published number for."""
 USUAL_NETWORK = "13-CNN"
@@ -92,6 +94,7 @@ def write_methods_pages(out: Path, records: Path) -> list[Path]:
     known = read_all_records(records)
     pages = {Path(INDEX): methods_index(known)}
     pages |= {Path(FOLDER) / f"{name}.md": method_page(name, known) + FOOTER for name in METHODS}
+    require_own_pages(out / path for path in pages)
     for path, text in pages.items():
         write_whole(out / path, text.encode())
     pictures = {out / picture_path(record): record for record in known.comparisons if record.has_curves}
@@ -99,6 +102,13 @@ def write_methods_pages(out: Path, records: Path) -> list[Path]:
         draw_comparison(record.runs, path, title=title_of(record))
         reduce_colors(path)
     return [*(out / path for path in pages), *pictures]
+
+
+def require_own_pages(paths: Iterable[Path]) -> None:
+    """Refuse to write over pages that were not made here."""
+    for path in paths:
+        if os.path.lexists(path) and MADE_BY not in path.read_bytes():
+            raise InputError(f"--pages: {path} was not made by this command; choose another folder or move it away")
 
 
 FOOTER = "\n[All methods](../methods.md) · [how to read a loss](../methods.md#how-to-read-a-loss)\n"

@@ -70,12 +70,12 @@ NOTES = {
     "table-3": "The paper does not say how its supervised baseline was trained; ours is LaplaceNet's own training on"
     " the labeled images alone. Table VII prints 31.45 for the run that Table III prints 31.64 for. TSSDL and DAG are"
     " run with equal settings only, because their authors' settings are not known.",
-    "few-labels": "Ours have 2^17 steps at most. LaplaceNet as published was not made for so few labels.",
+    "few-labels": "Ours have 2^17 steps at most. LaplaceNet as published was not designed for so few labels.",
     "table-5": "Not run here: Mini-ImageNet's images were not available.",
     "table-7": "The paper's text says CIFAR-10, its table CIFAR-100; the error rates are CIFAR-100's."
     " For n_a = 3 Table III prints 31.64.",
-    "table-9": "The paper's hours are those of a P100. Ours count everything; milliseconds a step leave out compiling."
-    " Runs of different days; the next table compares side by side.",
+    "table-9": "The paper's hours are those of a P100. Our times include everything; the milliseconds per step exclude"
+    " compilation. Runs of different days; the next table compares side by side.",
 }
 INVARIANCE_NOTE = (
     "The paper does not say which augmentation u is. Ours is a view of an unlabeled image, the stronger kind: two"

@@ -106,30 +106,28 @@ def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
 
 
 def is_recorded(run: PlannedRun, results: Path) -> bool:
-    """Whether there is a record that can be read; a damaged one does not count.
+    """Whether there is a record of this run.
 
-    A record made with an earlier form of recipe or preset is refused: it is not this run's, and must not be replaced.
+    What else stands in its place is refused and must not be replaced: a damaged record, that of another run, and one
+    made with an earlier form of recipe or preset.
     """
-    path = record_path(results, run.key)
-    if os.path.lexists(path) and not path.is_file():
-        raise InputError(f"{path}: is not a file; move it away or choose another --results")
+    path, remedy = record_path(results, run.key), "move it away or choose another --results"
+    if not os.path.lexists(path):
+        return False
+    if not path.is_file():
+        raise InputError(f"{path}: is not a file; {remedy}")
     try:
-        record = read_record(path) if path.is_file() else None
-    except InputError:
-        return False
-    if record is None or record.key != run.key:
-        return False
+        record = read_record(path)
+    except InputError as error:
+        raise InputError(f"{error}; {remedy}") from error
+    if record.key != run.key:
+        raise InputError(f"{path}: holds the record of another run; {remedy}")
     if settings_of(record.experiment) != settings_of(run.experiment):
         words = ", ".join(run.key.overrides) or "this row of the paper"
-        raise InputError(
-            f"{path}: recorded when {words} meant other settings; move it away or choose another --results"
-        )
+        raise InputError(f"{path}: recorded when {words} meant other settings; {remedy}")
     if has_other_labels(run, record.provenance):
         data = run.experiment.data
-        raise InputError(
-            f"{path}: recorded with other labels than {data.split_key} of {data.split_file};"
-            " move it away or choose another --results"
-        )
+        raise InputError(f"{path}: recorded with other labels than {data.split_key} of {data.split_file}; {remedy}")
     return True
 
 
