@@ -11,6 +11,8 @@ from torch import Tensor
 
 has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
+use_new_kernels = pytest.mark.usefixtures("new_kernels")
+
 interpreted = [
     has_triton,
     pytest.mark.skipif(torch.cuda.is_available(), reason="beside a GPU kernels are compiled, and tested there"),
@@ -25,8 +27,9 @@ def interpret_kernels() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
 
 
-def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
+def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch, *, new_kernels: str) -> None:
     """Kernels are used as on one, and products are computed in fp16."""
+    patch.setenv("LAPLACENET_NEW_KERNELS", new_kernels)
     for module in ("runtime.kernels", "models.network", "augment.views"):
         patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)
     for module in ("runtime.device", "models.inference", "augment.kernel"):

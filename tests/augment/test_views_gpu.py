@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from references_kernels import use_new_kernels
 
 from laplacenet.augment import AugmentConfig, ViewParameters, make_views, sample_views, shrunk, strong_views_uint8
 from laplacenet.augment.sampling import FIRST_SAMPLE, SAMPLE_COLUMNS
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import stream
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, use_new_kernels]
 
 STATISTICS = {
     1: ChannelStatistics((0.2,), (0.4,)),

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from laplacenet.models.norm import NormActivation
 from laplacenet.runtime.device import autocast_dtype
-from laplacenet.runtime.kernels import fits_kernels
+from laplacenet.runtime.kernels import fits_kernels, fits_new_kernel
 from laplacenet.runtime.sharing import current_share
 
 IMAGE_CHANNELS = 3
@@ -78,7 +78,8 @@ def _fit_together(convolution: ImageConv2d, norm: NormActivation, x: Tensor) -> 
     is_one_pass = norm.training == convolution.training and (norm.training or not torch.is_grad_enabled())
     is_hooked = bool(convolution._forward_pre_hooks or norm._forward_pre_hooks)
     is_layer = is_tile and is_one_pass and not norm.pool and not is_hooked
-    return convolution.fits_kernels(x) and is_layer and current_share() is None
+    is_new = fits_new_kernel(x, "first-layer") and convolution.fits_kernels(x)
+    return is_new and is_layer and current_share() is None
 
 
 def image_layer(convolution: ImageConv2d, norm: NormActivation, x: Float[Tensor, "n c h w"]) -> Tensor:

@@ -5,18 +5,24 @@ taken for show: its kernels are compiled in threads and not run, and what they w
 """
 
 import contextlib
+import functools
 import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from laplacenet.runtime.errors import InputError
+
 HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+NewKernel = Literal["first-layer", "mixing", "unit-average", "weight-average", "small-pictures"]
+NEW_KERNELS = "LAPLACENET_NEW_KERNELS"
 
 
 def is_on_gpu(x: Tensor) -> bool:
@@ -27,6 +33,25 @@ def is_on_gpu(x: Tensor) -> bool:
 def fits_kernels(x: Tensor) -> bool:
     """Whether kernels of our own may take the place of torch's operations: they compute in single precision."""
     return is_on_gpu(x) and HAS_TRITON and x.dtype is not torch.float64
+
+
+def fits_new_kernel(x: Tensor, name: NewKernel) -> bool:
+    """The same for kernels that have not been timed on a GPU: only if the user asks for them."""
+    return fits_kernels(x) and name in new_kernels()
+
+
+def new_kernels() -> tuple[str, ...]:
+    """What the environment variable LAPLACENET_NEW_KERNELS names: some of them, with commas between, or `all`."""
+    return _named(os.environ.get(NEW_KERNELS, ""))
+
+
+@functools.cache
+def _named(wanted: str) -> tuple[str, ...]:
+    known = get_args(NewKernel)
+    names = known if wanted == "all" else tuple(wanted.split(",")) if wanted else ()
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(f"{NEW_KERNELS}: {unknown[0]!r} is not known; give all, or some of {','.join(known)}")
+    return names
 
 
 class Rehearsal:

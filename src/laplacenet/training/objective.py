@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laplacenet.runtime.device import at_least_float32
-from laplacenet.runtime.kernels import fits_kernels
+from laplacenet.runtime.kernels import fits_new_kernel
 
 N_AXES = 5  # of views of pictures: views, rows, channels, height, width
 MOST_CLASSES = 4096  # that one program of the loss holds at once
@@ -114,7 +114,7 @@ def mixed_cross_entropy(
 
 
 def _fits_kernels(x: Tensor) -> bool:
-    return fits_kernels(x) and not torch.compiler.is_compiling()
+    return fits_new_kernel(x, "mixing") and not torch.compiler.is_compiling()
 
 
 def _is_channels_last(views: Float[Tensor, "n_views n ..."]) -> bool:
