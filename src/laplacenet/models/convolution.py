@@ -60,7 +60,8 @@ class ImageSequential(nn.Sequential):
         return None
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Tensor:
-        layer, modules = self.first_layer, iter(self)
+        layer = None if torch.compiler.is_compiling() else self.first_layer
+        modules = iter(self)
         if layer is not None and _fit_together(*layer, x):
             x, modules = image_layer(*layer, x), itertools.islice(self, 2, None)
         for module in modules:

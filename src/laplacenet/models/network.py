@@ -79,7 +79,7 @@ class UnitAverage(GlobalAverage):
 def _fits_kernel(x: Float[Tensor, "n c h w"]) -> bool:
     n, n_channels, *_ = x.shape
     is_tile = n_channels & (n_channels - 1) == 0 and n_channels <= WIDEST_TILE
-    return fits_new_kernel(x, "unit-average") and n > 0 and is_tile and not torch.compiler.is_compiling()
+    return fits_new_kernel(x, "unit-average") and n > 0 and is_tile
 
 
 def initialize_convolutions(network: nn.Module) -> None:

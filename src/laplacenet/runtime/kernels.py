@@ -37,7 +37,7 @@ def fits_kernels(x: Tensor) -> bool:
 
 def fits_new_kernel(x: Tensor, name: NewKernel) -> bool:
     """The same for kernels that have not been timed on a GPU: only if the user asks for them."""
-    return fits_kernels(x) and name in new_kernels()
+    return not torch.compiler.is_compiling() and fits_kernels(x) and name in new_kernels()
 
 
 def new_kernels() -> tuple[str, ...]:

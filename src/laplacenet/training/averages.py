@@ -84,7 +84,7 @@ def can_be_moved_at_once(means: Sequence[Tensor], values: Sequence[Tensor]) -> b
         is_dense = mean.is_contiguous() or (mean.ndim == 4 and mean.is_contiguous(memory_format=torch.channels_last))
         return is_new and is_single and is_dense and mean.stride() == value.stride()
 
-    return not torch.compiler.is_compiling() and all(map(fits, means, values))
+    return all(map(fits, means, values))
 
 
 @torch.no_grad()

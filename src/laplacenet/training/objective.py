@@ -84,7 +84,7 @@ def mix(
 
     Where there is a box, and it is not empty, the partner's pixels are pasted into it instead.
     """
-    if _fits_kernels(views) and _is_channels_last(views) and not views.requires_grad:
+    if fits_new_kernel(views, "mixing") and _is_channels_last(views) and not views.requires_grad:
         from laplacenet.training.objective_kernels import mix_pictures  # noqa: PLC0415 - needs Triton
 
         return mix_pictures(views, partners, mix_weight, box)
@@ -104,17 +104,13 @@ def mixed_cross_entropy(
     mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
-    if _fits_kernels(logits) and logits.dtype is torch.float32 and logits.shape[-1] <= MOST_CLASSES:
+    if fits_new_kernel(logits, "mixing") and logits.dtype is torch.float32 and logits.shape[-1] <= MOST_CLASSES:
         from laplacenet.training.objective_kernels import MixedCrossEntropy  # noqa: PLC0415 - needs Triton
 
         return MixedCrossEntropy.apply(logits, targets, partners, mix_weight)  # type: ignore[no-any-return,no-untyped-call]
     own = multi_view_cross_entropy(logits, targets[: len(partners)])
     other = multi_view_cross_entropy(logits, targets.index_select(0, partners))
     return torch.lerp(other, own, mix_weight.to(own.dtype))
-
-
-def _fits_kernels(x: Tensor) -> bool:
-    return fits_new_kernel(x, "mixing") and not torch.compiler.is_compiling()
 
 
 def _is_channels_last(views: Float[Tensor, "n_views n ..."]) -> bool:
