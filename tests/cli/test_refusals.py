@@ -190,6 +190,9 @@ def test_a_prior_for_other_classes_is_refused_before_a_run_is_overwritten(shell:
     said = shell.fails(*command, "--set", "graph.prior=0.5,0.5", "--overwrite")
     assert "graph.prior has 2 entries; give one for each of the 3 classes" in said
     assert (shell.folder / "run" / "final.json").is_file()
+    labels = ("--method", "supervised", "--set", "graph.prior=0.5,0.5", "--overwrite")
+    shell.succeeds(*command, *labels)  # it looks at no graph, and such runs of earlier versions must stay usable
+    shell.succeeds("evaluate", "run")
 
 
 def test_a_run_folder_may_have_the_name_of_its_data_set(shell: Shell) -> None:
@@ -212,6 +215,7 @@ def test_options_of_the_papers_report_are_refused_for_a_run(shell: Shell) -> Non
         ("methods.md", "methods --pages . --records empty"),
         ("methods/uda.md", "methods --pages . --records empty"),
         ("figure-2/figure-2.png", "reproduce figure-2 --results ."),
+        ("figure-2/figure-2.svg", "reproduce figure-2 --results ."),
     ],
 )
 def test_a_file_that_the_command_did_not_write_is_not_replaced(shell: Shell, name: str, arguments: str) -> None:
@@ -220,6 +224,40 @@ def test_a_file_that_the_command_did_not_write_is_not_replaced(shell: Shell, nam
     path.write_text("mine")
     assert f"{path.name}" in shell.fails(*arguments.split())
     assert path.read_text() == "mine"
+
+
+def test_a_picture_among_pages_that_the_command_did_not_make_is_not_replaced(shell: Shell) -> None:
+    records = Path(__file__).parents[2] / "results" / "methods"
+    picture = shell.folder / "pages" / "methods" / "digits.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_text("mine")
+    assert "digits.png has no page beside it" in shell.fails("methods", "--pages", "pages", "--records", str(records))
+    assert [*picture.parent.iterdir()] == [picture]
+    assert picture.read_text() == "mine"
+
+
+def test_a_page_that_is_no_file_is_refused(shell: Shell) -> None:
+    (shell.folder / "methods.md").mkdir()
+    assert "methods.md was not made by this command" in shell.fails("methods", "--pages", ".", "--records", "empty")
+    (shell.folder / "methods.md").rmdir()
+    (shell.folder / "methods.md").symlink_to("nowhere")
+    assert "methods.md was not made by this command" in shell.fails("methods", "--pages", ".", "--records", "empty")
+
+
+def test_the_demo_knows_its_picture_by_any_of_its_runs(shell: Shell) -> None:
+    (shell.folder / "laplacenet-0").mkdir()
+    (shell.folder / "demo.png").write_text("mine")
+    assert "demo.png: has no run of demo beside it; move it away" in shell.fails("demo", "--out", ".")
+    (shell.folder / "supervised-0").mkdir()
+    (shell.folder / "supervised-0" / "experiment.json").write_text("{}")
+    assert "error: supervised-0/experiment.json" in shell("demo", "--out", ".", "--set", "train.steps=4").err
+
+
+def test_the_record_of_the_demo_lies_in_none_of_its_runs(shell: Shell) -> None:
+    said = shell.fails("demo", "--out", "runs", "--record", "runs/laplacenet-0/final.json")
+    assert "--record runs/laplacenet-0/final.json: lies in a run folder" in said
+    assert not (shell.folder / "runs").exists()
+    assert "--record empty: is a folder" in shell.fails("demo", "--record", "empty")
 
 
 def test_a_record_of_the_demo_that_cannot_be_written_is_refused_before_training(shell: Shell) -> None:

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
 from laplacenet.cli.reproduction import Request, parse_split_files, parse_splits, requested_runs
-from laplacenet.experiments.paper.figure_two import FigureTwo
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.paper.records import read_records, write_record
 from laplacenet.experiments.paper.reproduce import Places, plan_runs
@@ -299,27 +298,30 @@ def test_figure_2_uses_the_splits_as_seeds_and_is_not_made_twice(
     written = record.read_bytes()
     assert "recorded already" in laplacenet(*command, "3")
     assert record.read_bytes() == written
+    picture = record.with_name("figure-2.svg")
+    picture.unlink()
+    assert "pictures" in laplacenet(*command, "3")
+    assert picture.is_file()
     assert "mean of 2 seeds" in laplacenet(*command, "1")
     assert [run["seed"] for run in read_json(record)["runs"]] == [1, 3]
 
 
 @pytest.mark.parametrize("content", ["{}", '{"kind": "figure-2", "runs": []}', "no JSON"])
-def test_an_invalid_record_of_figure_2_counts_for_nothing(
-    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_record_of_figure_2_is_refused_and_not_replaced(content: str, tmp_path: Path) -> None:
     record = tmp_path / "figure-2" / "two-moons.json"
     record.parent.mkdir()
     record.write_text(content)
-    trained = []
-
-    def figure(seed: int) -> FigureTwo:
-        trained.append(seed)
-        raise InputError("enough")
-
-    monkeypatch.setattr("laplacenet.cli.figure_two.figure_two", figure)
-    with pytest.raises(InputError, match="enough"):
+    with pytest.raises(InputError, match=r"two-moons\.json: .*; move it away or choose another --results"):
         laplacenet("reproduce", "figure-2", "--results", tmp_path)
-    assert trained == [0]
+    assert record.read_text() == content
+
+
+def test_a_folder_in_the_place_of_figure_2s_record_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    record = tmp_path / "figure-2" / "two-moons.json"
+    record.mkdir(parents=True)
+    with pytest.raises(InputError, match=r"two-moons\.json: is not a file; move it away"):
+        laplacenet("reproduce", "figure-2", "--results", tmp_path)
+    assert list(record.parent.iterdir()) == [record]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 PICTURE = "demo.png"
+RUNS = ("laplacenet-", "supervised-")  # what the names of run folders begin with
 
 
 def demo(
@@ -39,14 +40,15 @@ def demo(
       laplacenet demo --seeds 5 --record results/digits.json
     """
     from laplacenet.experiments.demo import PairOutcome, demo_pair, demo_record
-    from laplacenet.runtime import choose_device, provenance
+    from laplacenet.runtime import choose_device, provenance, require_no_input
     from laplacenet.runtime.files import json_bytes, write_named
     from laplacenet.training import Execution
 
-    if record is not None:
-        require_own_record(record)
-        require_place(record, option="--record")
     require_own_picture(out)
+    if record is not None:
+        require_no_input(record, (), option="--record")
+        require_own_record(record, out)
+        require_place(record, option="--record")
     execution = Execution(choose_device(device), compile=compile_loss, checkpoint_every_s=checkpoint_every)
     outcomes = []
     for seed in range(seeds):
@@ -65,19 +67,24 @@ def demo(
 
 
 def require_own_picture(out: Path) -> None:
-    """Refuse to write over a picture that does not lie beside runs of this command."""
+    """Refuse to write over a picture that does not lie beside a run of this command."""
     from laplacenet.runtime import InputError
+    from laplacenet.runtime.run_folder import looks_like_run
 
-    if os.path.lexists(out / PICTURE) and not (out / "laplacenet-0").is_dir():
-        raise InputError(f"--out {out}: holds a {PICTURE} that is none of this command; choose another --out")
+    has_runs = any(looks_like_run(path) for name in RUNS for path in out.glob(f"{name}*"))
+    if os.path.lexists(out / PICTURE) and not has_runs:
+        raise InputError(f"{out / PICTURE}: has no run of demo beside it; move it away or choose another --out")
 
 
-def require_own_record(record: Path) -> None:
-    """Refuse to write over a file that is no record of this command."""
+def require_own_record(record: Path, out: Path) -> None:
+    """Refuse to write over a file that is no record of this command, and into its run folders."""
     from laplacenet.experiments.demo import KIND
     from laplacenet.runtime import InputError, read_json
 
-    if record.exists():
+    place, runs = record.resolve(), out.resolve()
+    if place.is_relative_to(runs) and place.relative_to(runs).parts[0].startswith(RUNS):
+        raise InputError(f"--record {record}: lies in a run folder of this command; choose another place")
+    if record.is_file():
         try:
             found = read_json(record)
             is_own = isinstance(found, dict) and found.get("kind") == KIND

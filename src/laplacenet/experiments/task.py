@@ -116,7 +116,6 @@ def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
         raise InputError(
             f"{experiment.data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
         )
-    experiment.graph.require_classes(len(class_names))
     test = dataset.test
     task = Task(
         experiment=experiment,

@@ -1,7 +1,7 @@
 """The pages of methods: an index with what is recorded, a page for each method, a picture for each comparison."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from laplacenet.reports.comparison import draw_comparison
@@ -29,7 +29,7 @@ from laplacenet.reports.recorded_comparison import RecordedComparison
 from laplacenet.reports.rendering import keep_together, plain_cell
 from laplacenet.reports.style import reduce_colors
 from laplacenet.runtime import InputError, write_whole
-from laplacenet.runtime.files import require_folder
+from laplacenet.runtime.files import read_whole, require_folder
 from laplacenet.training import METHODS
 
 INDEX, FOLDER = "methods.md", "methods"
@@ -94,21 +94,26 @@ def write_methods_pages(out: Path, records: Path) -> list[Path]:
     known = read_all_records(records)
     pages = {Path(INDEX): methods_index(known)}
     pages |= {Path(FOLDER) / f"{name}.md": method_page(name, known) + FOOTER for name in METHODS}
-    require_own_pages(out / path for path in pages)
+    pictures = {out / picture_path(record): record for record in known.comparisons if record.has_curves}
+    require_own_pages([out / path for path in pages], pictures)
     for path, text in pages.items():
         write_whole(out / path, text.encode())
-    pictures = {out / picture_path(record): record for record in known.comparisons if record.has_curves}
     for path, record in pictures.items():
         draw_comparison(record.runs, path, title=title_of(record))
         reduce_colors(path)
     return [*(out / path for path in pages), *pictures]
 
 
-def require_own_pages(paths: Iterable[Path]) -> None:
-    """Refuse to write over pages that were not made here."""
-    for path in paths:
-        if os.path.lexists(path) and MADE_BY not in path.read_bytes():
-            raise InputError(f"--pages: {path} was not made by this command; choose another folder or move it away")
+def require_own_pages(pages: Sequence[Path], pictures: Iterable[Path]) -> None:
+    """Refuse to write over pages that were not made here; pictures count as made here if any of the pages is there."""
+    remedy = "choose another folder or move it away"
+    there = [page for page in pages if os.path.lexists(page)]
+    for page in there:
+        if not page.is_file() or MADE_BY not in read_whole(page):
+            raise InputError(f"--pages: {page} was not made by this command; {remedy}")
+    for picture in pictures:
+        if os.path.lexists(picture) and not there:
+            raise InputError(f"--pages: {picture} has no page beside it that this command made; {remedy}")
 
 
 FOOTER = "\n[All methods](../methods.md) · [how to read a loss](../methods.md#how-to-read-a-loss)\n"

@@ -18,13 +18,13 @@ def require_apart(folder: Path, inputs: Iterable[Path | str | None]) -> None:
             raise InputError(f"--out {folder}: lies inside {path}, which is read; choose one outside of it")
 
 
-def require_no_input(file: Path, inputs: Iterable[Path | str | None]) -> None:
+def require_no_input(file: Path, inputs: Iterable[Path | str | None], *, option: str = "--out") -> None:
     """Refuse a file to write that is one of the inputs, or one of the files that make up a run."""
     for path in _given(inputs):
         if _is_same(file, path):
-            raise InputError(f"--out {file}: is one of the inputs; choose another name")
+            raise InputError(f"{option} {file}: is one of the inputs; choose another name")
     if file.name in set(RUN_FILES) - set(EXPORTS) and (file.parent / EXPERIMENT).is_file():
-        raise InputError(f"--out {file}: belongs to the run in {file.parent}; choose another name")
+        raise InputError(f"{option} {file}: belongs to the run in {file.parent}; choose another name")
 
 
 def _given(inputs: Iterable[Path | str | None]) -> list[Path]:

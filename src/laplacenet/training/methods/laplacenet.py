@@ -310,6 +310,10 @@ class LaplaceNet(PseudoLabeling):
     summary: ClassVar[str] = "graph pseudo-labels, several strong views of each image, MixUp"
     source: ClassVar[str] = "Sellars et al., LaplaceNet, 2021"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.graph.require_classes(self.n_classes)
+
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:

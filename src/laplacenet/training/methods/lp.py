@@ -52,6 +52,9 @@ class PropagatedLabels(EpochLabels):
     given labels are not balanced. `graph.alignment_iterations` has no effect.
     """
 
+    def __post_init__(self) -> None:
+        self.graph.require_classes(self.n_classes)
+
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         neighbors = self.neighbors(features)
         cubed = replace(neighbors, similarities=neighbors.similarities.clamp(min=0) ** 3)
