@@ -14,7 +14,7 @@ from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
 from laplacenet.experiments.notation import to_json
 from laplacenet.experiments.presets import cifar100
 from laplacenet.models import ModelConfig
-from laplacenet.reports.comparison import comparison_figure, comparison_record
+from laplacenet.reports.comparison import comparison_figure, comparison_record, table_rows
 from laplacenet.reports.comparison_view import ComparisonView, Grid, time_of, view_comparison
 from laplacenet.reports.methods_page import write_methods_pages
 from laplacenet.reports.paper_page import write_report
@@ -202,6 +202,13 @@ def test_many_seeds_are_shown_by_their_mean_and_what_all_share_is_said_once(fold
     }
     assert "The same for all: learning rate 0.1, 250 000 steps." in view.facts
     assert view.missing == ("Runs on seed 2: uda.",)
+
+
+def test_a_method_that_lacks_a_hard_seed_does_not_come_first_for_that(folder: Path) -> None:
+    asked = replace(ASKED, methods=("supervised", "uda"), tuning=None, finalists=None, split_key=None)
+    runs = [final("supervised", 0, 0.5), final("uda", 0, 0.4), final("uda", 1, 0.7)]
+    record = read(folder, [], runs, asked=asked)
+    assert record.by_error == tuple(row[0] for row in table_rows(record.runs)) == ("uda", "supervised")
 
 
 def test_one_run_each_without_tuning_is_called_so(folder: Path) -> None:

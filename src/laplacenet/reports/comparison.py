@@ -8,24 +8,12 @@ import numpy as np
 
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun
 from laplacenet.reports.comparison_view import Grid, markdown_grid, spread_of
+from laplacenet.reports.recorded_comparison import by_method
 from laplacenet.reports.style import COLORS, bare, class_colors, new_figure, save
 
 COLUMNS = ("method", "learning rate", "steps", "training time", "runs", "test error")
 N_TIMES = 200
 N_BESIDE_THE_CURVES = 8  # methods that a legend can name within the picture
-
-
-def by_method(results: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
-    """The best method first, by the mean error over the seeds that all of them have: finalists have more."""
-    found: dict[str, list[FinishedRun]] = {}
-    for result in results:
-        found.setdefault(result.run.method, []).append(result)
-    shared = set.intersection(*({result.run.seed for result in own} for own in found.values())) if found else set()
-
-    def error(item: tuple[str, list[FinishedRun]]) -> float:
-        return float(np.mean([result.error for result in item[1] if result.run.seed in shared or not shared]))
-
-    return dict(sorted(found.items(), key=error))
 
 
 def table_rows(results: Sequence[FinishedRun]) -> list[tuple[str, ...]]:

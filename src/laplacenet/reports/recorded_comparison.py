@@ -64,10 +64,10 @@ class RecordedComparison:
 
     @cached_property
     def by_error(self) -> tuple[str, ...]:
-        """All methods: by the first seed's error where only finalists have more, else by the mean; then the unrun."""
+        """All methods: by the first seed's error if only finalists have more, else as `by_method`; then the unrun."""
         ran = [method for method in self.asked.methods if self.runs_of(method)]
         if self.asked.finalists is None:
-            ordered: Iterable[str] = sorted(ran, key=lambda method: mean_error(self.runs_of(method)))
+            ordered: Iterable[str] = by_method([run for method in ran for run in self.runs_of(method)])
         else:
             ordered = [*self.ranking, *(method for method in ran if method not in self.ranking)]
         return tuple(dict.fromkeys([*ordered, *self.asked.methods]))
@@ -98,6 +98,19 @@ class RecordedComparison:
         """Of a file with several splits each seed has its own."""
         has_own_split = self.asked.split_key is not None and "{" in self.asked.split_key
         return f"split {split_name(str(self.asked.split_key), seed)}" if has_own_split else f"seed {seed}"
+
+
+def by_method(results: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
+    """The best method first, by the mean error over the seeds that all of them have: finalists have more."""
+    found: dict[str, list[FinishedRun]] = {}
+    for result in results:
+        found.setdefault(result.run.method, []).append(result)
+    shared = set.intersection(*({result.run.seed for result in own} for own in found.values())) if found else set()
+
+    def error(item: tuple[str, list[FinishedRun]]) -> float:
+        return mean_error([result for result in item[1] if result.run.seed in shared or not shared])
+
+    return dict(sorted(found.items(), key=error))
 
 
 def mean_error(runs: Sequence[FinishedRun]) -> float:
