@@ -54,7 +54,7 @@ def shapes_are_checked_anew() -> None:
 
 @pytest.fixture
 def new_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels that have not been timed are used, too."""
+    """Also use the kernels that have not been timed."""
     monkeypatch.setenv("LAPLACENET_NEW_KERNELS", "all")
 
 

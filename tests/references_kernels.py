@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-def is_older_triton() -> bool:
+def has_old_triton() -> bool:
     return importlib.util.find_spec("triton") is not None and tuple(
         map(int, importlib.metadata.version("triton").split(".")[:2])
     ) < (3, 7)
@@ -23,7 +23,7 @@ use_new_kernels = pytest.mark.usefixtures("new_kernels")
 
 interpreted = [
     has_triton,
-    pytest.mark.skipif(is_older_triton(), reason="before 3.7 Triton's interpreter does not work beside NumPy 2.4"),
+    pytest.mark.skipif(has_old_triton(), reason="before 3.7 Triton's interpreter does not work beside NumPy 2.4"),
     pytest.mark.skipif(torch.cuda.is_available(), reason="beside a GPU kernels are compiled, and tested there"),
     pytest.mark.usefixtures("guarded_kernels", "right_bf16"),
     # lanes behind a mask compute something, too
@@ -37,7 +37,7 @@ def interpret_kernels() -> None:
 
 
 def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch, *, new_kernels: str) -> None:
-    """Kernels are used as on one, and products are computed in fp16."""
+    """Kernels are used as they would be there, and products are computed in fp16."""
     patch.setenv("LAPLACENET_NEW_KERNELS", new_kernels)
     for module in ("runtime.kernels", "models.network", "augment.views"):
         patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)

@@ -1,10 +1,10 @@
-"""The time of a step with the kernels that LAPLACENET_NEW_KERNELS turns on, each alone and all of them, and without.
+"""The time of a step without the kernels of LAPLACENET_NEW_KERNELS, with each of them alone, and with all.
 
-    python tests/references_new_kernels.py --device cuda      # on a GPU that nobody else uses; about a minute
+    python tests/references_new_kernels.py --device cuda      # on a GPU that nobody else uses
     python tests/references_new_kernels.py --device cpu --steps 1 --rounds 1 --out try.json     # to try it out
 
-Steps of the preset fast, on whole pictures and on small ones. All are captured first and then take turns, so that a GPU
-that slows down slows down all. The record in results/engine holds the median of each round.
+Steps of the preset fast, on whole pictures and on small ones. All are captured first and then take turns, so that a
+slower spell of the GPU affects all of them. The record in results/engine holds the median of each round.
 """
 
 import argparse
@@ -36,7 +36,7 @@ N_CLASSES, N_LABELED = 100, 4_000
 
 
 class FastSteps:
-    """A captured step of the preset with these new kernels, and rounds of it."""
+    """Steps of the preset with these new kernels."""
 
     def __init__(self, kind: str, images: Tensor, execution: Execution) -> None:
         experiment, side = fast(), images.shape[-1]
@@ -54,7 +54,7 @@ class FastSteps:
         self.tables = {TARGETS: labels.to(execution.device)}
 
     def round_ms(self, n_steps: int, *, is_small: bool) -> list[float]:
-        """The variable is looked at only while a step is captured, in the first round."""
+        """The variable matters only while a step is captured, in the first round."""
         os.environ[NEW_KERNELS] = self.kind
         first_step = 0 if is_small else self.n_steps - n_steps
         order = self.method.shuffled(self.method.problem.unlabeled, 0)
@@ -91,7 +91,7 @@ def main() -> None:
     device = torch.device(asked.device)
     images = random_images(50_000 if device.type == "cuda" else 200, 32)
     rows = measured(images, Execution(device), n_steps=asked.steps, n_rounds=asked.rounds)
-    os.environ[NEW_KERNELS] = ""  # rows say which were used
+    del os.environ[NEW_KERNELS]  # the rows name the kernels
     record = {"kind": "a step of the preset fast with new kernels", "provenance": provenance(device), "rows": rows}
     write_json(asked.out, record)
     for row in rows:

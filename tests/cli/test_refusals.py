@@ -231,7 +231,9 @@ def test_a_picture_among_pages_that_the_command_did_not_make_is_not_replaced(she
     picture = shell.folder / "pages" / "methods" / "digits.png"
     picture.parent.mkdir(parents=True)
     picture.write_text("mine")
-    assert "digits.png has no page beside it" in shell.fails("methods", "--pages", "pages", "--records", str(records))
+    assert "digits.png was not made by this command" in shell.fails(
+        "methods", "--pages", "pages", "--records", str(records)
+    )
     assert [*picture.parent.iterdir()] == [picture]
     assert picture.read_text() == "mine"
 
@@ -247,7 +249,7 @@ def test_a_page_that_is_no_file_is_refused(shell: Shell) -> None:
 def test_the_demo_knows_its_picture_by_any_of_its_runs(shell: Shell) -> None:
     (shell.folder / "laplacenet-0").mkdir()
     (shell.folder / "demo.png").write_text("mine")
-    assert "demo.png: has no run of demo beside it; move it away" in shell.fails("demo", "--out", ".")
+    assert "demo.png: there is no run of demo beside it; move it away" in shell.fails("demo", "--out", ".")
     (shell.folder / "supervised-0").mkdir()
     (shell.folder / "supervised-0" / "experiment.json").write_text("{}")
     assert "error: supervised-0/experiment.json" in shell("demo", "--out", ".", "--set", "train.steps=4").err
@@ -258,6 +260,8 @@ def test_the_record_of_the_demo_lies_in_none_of_its_runs(shell: Shell) -> None:
     assert "--record runs/laplacenet-0/final.json: lies in a run folder" in said
     assert not (shell.folder / "runs").exists()
     assert "--record empty: is a folder" in shell.fails("demo", "--record", "empty")
+    assert "--record empty: is a folder" in shell.fails("demo", "--out", "empty", "--record", "empty")
+    shell.succeeds("demo", "--out", "empty", "--record", "empty/laplacenet-and-labels.json", "--set", "train.steps=2")
 
 
 def test_a_record_of_the_demo_that_cannot_be_written_is_refused_before_training(shell: Shell) -> None:

@@ -204,7 +204,7 @@ def test_many_seeds_are_shown_by_their_mean_and_what_all_share_is_said_once(fold
     assert view.missing == ("Runs on seed 2: uda.",)
 
 
-def test_a_method_that_lacks_a_hard_seed_does_not_come_first_for_that(folder: Path) -> None:
+def test_a_method_is_not_ranked_higher_for_missing_a_hard_seed(folder: Path) -> None:
     asked = replace(ASKED, methods=("supervised", "uda"), tuning=None, finalists=None, split_key=None)
     runs = [final("supervised", 0, 0.5), final("uda", 0, 0.4), final("uda", 1, 0.7)]
     record = read(folder, [], runs, asked=asked)

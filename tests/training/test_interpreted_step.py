@@ -29,7 +29,7 @@ NEW = {
     "_image_layer_gradient_kernel", "_mix_kernel", "_mixed_loss_kernel", "_unit_average_kernel",
     "_unit_average_gradient_kernel", "_average_kernel",
 }  # fmt: skip
-"""Used only if asked for. Those of small pictures always: torch does not scale fp16 pictures down on a CPU."""
+"""Used only on request. The kernel of small pictures is always on: torch cannot scale fp16 pictures down on a CPU."""
 SIDE = 16
 # what the preset fast has: CutMix, averaged weights, smaller pictures, statistics of unaugmented ones
 CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=0, cutmix_share=0.5, ema_decay=0.5, plain_statistics=True)

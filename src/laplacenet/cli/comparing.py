@@ -271,7 +271,7 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
 
 
 def write_record(bench: Workbench, record: Path | None, *, has_made_runs: bool = True) -> None:
-    """Of all processes that work in the folder or share the record one writes at a time.
+    """Only one of the processes that work in the folder or share the record writes at a time.
 
     A command that has made no run leaves the record's own command, machine and date as they are.
     """

@@ -67,22 +67,22 @@ def demo(
 
 
 def require_own_picture(out: Path) -> None:
-    """Refuse to write over a picture that does not lie beside a run of this command."""
+    """Refuse to overwrite a picture that has no run of this command beside it."""
     from laplacenet.runtime import InputError
     from laplacenet.runtime.run_folder import looks_like_run
 
     has_runs = any(looks_like_run(path) for name in RUNS for path in out.glob(f"{name}*"))
     if os.path.lexists(out / PICTURE) and not has_runs:
-        raise InputError(f"{out / PICTURE}: has no run of demo beside it; move it away or choose another --out")
+        raise InputError(f"{out / PICTURE}: there is no run of demo beside it; move it away or choose another --out")
 
 
 def require_own_record(record: Path, out: Path) -> None:
-    """Refuse to write over a file that is no record of this command, and into its run folders."""
+    """Refuse to overwrite a file that is not a record of this command, or to write into its run folders."""
     from laplacenet.experiments.demo import KIND
     from laplacenet.runtime import InputError, read_json
 
-    place, runs = record.resolve(), out.resolve()
-    if place.is_relative_to(runs) and place.relative_to(runs).parts[0].startswith(RUNS):
+    runs = out.resolve()
+    if any(folder.parent == runs and folder.name.startswith(RUNS) for folder in record.resolve().parents):
         raise InputError(f"--record {record}: lies in a run folder of this command; choose another place")
     if record.is_file():
         try:

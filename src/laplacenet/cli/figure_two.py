@@ -43,7 +43,7 @@ def reproduce_figure_two(results: Path, seeds: Sequence[int]) -> None:
 
 
 def recorded_seeds(results: Path, pictures: Sequence[Path]) -> set[int]:
-    """The seeds of the record. What stands in its place, or is a picture without a record, must not be replaced."""
+    """The seeds in the record. Refuses to replace a file that is no such record, or pictures that have none."""
     path, remedy = results / FOLDER / RECORD, "move it away or choose another --results"
     if os.path.lexists(path):
         try:

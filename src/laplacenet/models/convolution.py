@@ -79,8 +79,8 @@ def _fit_together(convolution: ImageConv2d, norm: NormActivation, x: Tensor) -> 
     is_one_pass = norm.training == convolution.training and (norm.training or not torch.is_grad_enabled())
     is_hooked = bool(convolution._forward_pre_hooks or norm._forward_pre_hooks)
     is_layer = is_tile and is_one_pass and not norm.pool and not is_hooked
-    is_new = fits_new_kernel(x, "first-layer") and convolution.fits_kernels(x)
-    return is_new and is_layer and current_share() is None
+    is_wanted = fits_new_kernel(x, "first-layer") and convolution.fits_kernels(x)
+    return is_wanted and is_layer and current_share() is None
 
 
 def image_layer(convolution: ImageConv2d, norm: NormActivation, x: Float[Tensor, "n c h w"]) -> Tensor:

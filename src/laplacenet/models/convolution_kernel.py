@@ -3,7 +3,8 @@
 Patches of three channels are small and their product with the weights is cheap, so that a layer of the form
 leaky(batch_norm(convolution(x))) never stores the convolution's output: each pass multiplies anew. As y = W·p for a
 patch p, the sums that batch norm needs follow from the patches' moments G = Σ p·pᵀ, and backward one pass over dy
-gives A = Σ dz·pᵀ, from which all gradients follow. Every patch then ends with a 1, so that G and A hold plain sums too.
+gives A = Σ dz·pᵀ, from which all gradients follow. There every patch is followed by a 1, so that G and A hold plain
+sums too.
 """
 
 import torch
@@ -15,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from laplacenet.models.norm_kernels import add_partial_sums, last_first, save_statistics
 from laplacenet.runtime.kernels import launch
 
-COLUMNS = 32  # of a row of patches: 9 pixels of up to 3 channels, perhaps a 1, then zeros, for products of whole tiles
+COLUMNS = 32  # of a row of patches: 9 pixels of up to 3 channels, possibly a 1, then zeros, to fill a tile
 ROWS = 128  # of a program that gathers patches
 PROGRAMS = 132 * 2  # that share the rows of a sum
 MAP_ROWS, MAP_WARPS = 64, 4  # of a tile of the layer's output
@@ -24,7 +25,7 @@ SUM_ROWS, SUM_WARPS, SUM_STAGES = 64, 4, 3  # of a tile whose gradient is summed
 
 @triton.jit
 def _patches_of(x_ptr, r, n_pixels, H, W, C: tl.constexpr, COLUMNS: tl.constexpr):
-    """Row i holds the 3×3 pixels around pixel r[i], by row, column and channel; zeros beyond the border and behind."""
+    """Row i holds the 3×3 pixels around pixel r[i], by row, column and channel; zeros outside and at the end."""
     k = tl.arange(0, COLUMNS)
     down = (k // (3 * C) - 1)[None, :]
     right = ((k // C) % 3 - 1)[None, :]
@@ -49,7 +50,7 @@ def _patches_kernel(x_ptr, patches_ptr, n_pixels, H, W, C: tl.constexpr, COLUMNS
 def _moments_kernel(
     x_ptr, patches_ptr, partial_ptr, n_pixels, H, W, P, C: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """The patches around all pixels, each with a 1 behind it, and this program's part of G = Σ p·pᵀ."""
+    """The patches around all pixels, each followed by a 1, and this program's part of G = Σ p·pᵀ."""
     program = tl.program_id(0)
     k = tl.arange(0, COLUMNS)
     total = tl.zeros((COLUMNS, COLUMNS), dtype=tl.float32)
@@ -165,7 +166,7 @@ def gather_patches(x: Tensor) -> Tensor:
 
 
 def _patches_and_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The same patches with a 1 behind each, and G = Σ p·pᵀ, (32, 32)."""
+    """The same patches, each followed by a 1, and G = Σ p·pᵀ, (32, 32)."""
     n, C, H, W = x.shape
     x = x.contiguous(memory_format=torch.channels_last)
     patches = torch.empty((n * H * W, COLUMNS), device=x.device, dtype=x.dtype)

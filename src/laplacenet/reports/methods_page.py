@@ -105,7 +105,7 @@ def write_methods_pages(out: Path, records: Path) -> list[Path]:
 
 
 def require_own_pages(pages: Sequence[Path], pictures: Iterable[Path]) -> None:
-    """Refuse to write over pages that were not made here; pictures count as made here if any of the pages is there."""
+    """Refuse to overwrite pages that were not made here. Pictures count as made here if any of the pages exists."""
     remedy = "choose another folder or move it away"
     there = [page for page in pages if os.path.lexists(page)]
     for page in there:
@@ -113,7 +113,7 @@ def require_own_pages(pages: Sequence[Path], pictures: Iterable[Path]) -> None:
             raise InputError(f"--pages: {page} was not made by this command; {remedy}")
     for picture in pictures:
         if os.path.lexists(picture) and not there:
-            raise InputError(f"--pages: {picture} has no page beside it that this command made; {remedy}")
+            raise InputError(f"--pages: {picture} was not made by this command, whose pages are not there; {remedy}")
 
 
 FOOTER = "\n[All methods](../methods.md) · [how to read a loss](../methods.md#how-to-read-a-loss)\n"

@@ -64,7 +64,7 @@ class RecordedComparison:
 
     @cached_property
     def by_error(self) -> tuple[str, ...]:
-        """All methods: by the first seed's error if only finalists have more, else as `by_method`; then the unrun."""
+        """All methods: by the first seed's error if there are finalists, else as in `by_method`; then those not run."""
         ran = [method for method in self.asked.methods if self.runs_of(method)]
         if self.asked.finalists is None:
             ordered: Iterable[str] = by_method([run for method in ran for run in self.runs_of(method)])
@@ -101,7 +101,7 @@ class RecordedComparison:
 
 
 def by_method(results: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
-    """The best method first, by the mean error over the seeds that all of them have: finalists have more."""
+    """The best method first, by the mean error over the seeds that all methods have run: finalists have run more."""
     found: dict[str, list[FinishedRun]] = {}
     for result in results:
         found.setdefault(result.run.method, []).append(result)

@@ -1,4 +1,4 @@
-"""The cache for what is expensive to compute: vectors of pictures, decoded pictures; and locks of the user's files."""
+"""The cache for what is expensive to compute (vectors of pictures, decoded pictures), and for locks on user files."""
 
 import contextlib
 import hashlib
@@ -27,9 +27,9 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def lock_of(path: Path) -> Iterator[None]:
-    """For a file among the user's own, held by one process of this machine at a time: nothing is left beside the file.
+    """A lock on one of the user's files, for the processes of this machine; it leaves nothing beside the file.
 
-    Where the cache cannot be written to there is no lock.
+    If the cache cannot be written to, there is no lock.
     """
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     locks = cache_folder() / "locks"

@@ -36,12 +36,12 @@ def fits_kernels(x: Tensor) -> bool:
 
 
 def fits_new_kernel(x: Tensor, name: NewKernel) -> bool:
-    """The same for kernels that have not been timed on a GPU: only if the user asks for them."""
+    """The same for kernels that have not been timed on a GPU yet: they are used only on request."""
     return not torch.compiler.is_compiling() and fits_kernels(x) and name in new_kernels()
 
 
 def new_kernels() -> tuple[str, ...]:
-    """What the environment variable LAPLACENET_NEW_KERNELS names: some of them, with commas between, or `all`."""
+    """Those that the environment variable LAPLACENET_NEW_KERNELS lists, separated by commas; `all` means each."""
     return _named(os.environ.get(NEW_KERNELS, ""))
 
 
@@ -50,7 +50,9 @@ def _named(wanted: str) -> tuple[str, ...]:
     known = get_args(NewKernel)
     names = known if wanted == "all" else tuple(wanted.split(",")) if wanted else ()
     if unknown := [name for name in names if name not in known]:
-        raise InputError(f"{NEW_KERNELS}: {unknown[0]!r} is not known; give all, or some of {','.join(known)}")
+        raise InputError(
+            f"{NEW_KERNELS}: {unknown[0]!r} is unknown; give all, or a comma-separated list of {', '.join(known)}"
+        )
     return names
 
 

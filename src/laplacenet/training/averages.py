@@ -79,10 +79,10 @@ def can_be_moved_at_once(means: Sequence[Tensor], values: Sequence[Tensor]) -> b
     """Whether they lie on a GPU in single precision, and each mean in the order of its value and without gaps."""
 
     def fits(mean: Tensor, value: Tensor) -> bool:
-        is_new = fits_new_kernel(mean, "weight-average") and fits_new_kernel(value, "weight-average")
+        is_wanted = fits_new_kernel(mean, "weight-average") and fits_new_kernel(value, "weight-average")
         is_single = mean.dtype == value.dtype == torch.float32
         is_dense = mean.is_contiguous() or (mean.ndim == 4 and mean.is_contiguous(memory_format=torch.channels_last))
-        return is_new and is_single and is_dense and mean.stride() == value.stride()
+        return is_wanted and is_single and is_dense and mean.stride() == value.stride()
 
     return all(map(fits, means, values))
 

@@ -108,8 +108,8 @@ def plan_runs(entries: Iterable[PlanEntry], places: Places) -> list[PlannedRun]:
 def is_recorded(run: PlannedRun, results: Path) -> bool:
     """Whether there is a record of this run.
 
-    What else stands in its place is refused and must not be replaced: a damaged record, that of another run, and one
-    made with an earlier form of recipe or preset.
+    Anything else in its place is refused, so that it is not replaced: a damaged record, that of another run, or one
+    made with an earlier version of the recipe or preset.
     """
     path, remedy = record_path(results, run.key), "move it away or choose another --results"
     if not os.path.lexists(path):
