@@ -47,8 +47,8 @@ class ImageConv2d(nn.Conv2d):
 class ImageSequential(nn.Sequential):
     """Modules in sequence, of which the first two are a convolution of images and its normalization.
 
-    In bf16 on a GPU these two are one operation, which multiplies the patches anew in each pass over the output and
-    never stores what is between them.
+    With the new kernel `first-layer`, in bf16 on a GPU, these two are one operation, which multiplies the patches anew
+    in each pass over the output and never stores what is between them.
     """
 
     @property
@@ -72,7 +72,8 @@ class ImageSequential(nn.Sequential):
 def _fit_together(convolution: ImageConv2d, norm: NormActivation, x: Tensor) -> bool:
     """A batch that processes share has statistics of all of them, which the kernels of the whole layer do not add.
 
-    A hook before either of them, such as that of torch's pruning, would not be called.
+    Hooks of the two layers are not called. A hook before either of them, such as that of torch's pruning, may change
+    what they compute, so such layers do not fit.
     """
     C = convolution.out_channels
     is_tile = C & (C - 1) == 0 and SMALLEST_TILE <= C <= LARGEST_TILE
