@@ -45,6 +45,20 @@ def test_a_terminal_shows_a_bar_with_loss_error_and_pseudo_labels() -> None:
     assert "loss 0.500  test error 2.50 %  pseudo-labels 97.50 % right" in written.getvalue()
 
 
+def test_a_narrow_terminal_leaves_out_details_and_cuts_a_long_title_but_never_the_count() -> None:
+    for width, expected in ((64, "loss 0.500  test error 2.50 %"), (48, "loss 0.500")):
+        written = io.StringIO()
+        console = Console(file=written, force_terminal=True, color_system=None, width=width)
+        with RunDisplay(console, "digits", n_steps=40, n_done=10) as bar:
+            bar.show(RECORD)
+        assert written.getvalue().rstrip("\x1b[?25h\n").endswith(f"20/40  {expected}")
+    written = io.StringIO()
+    with Display(Console(file=written, force_terminal=True, color_system=None, width=40), "x" * 90, n=40) as tally:
+        tally.advance(10)
+    assert "xxxxx…  " in written.getvalue()
+    assert "  10/40" in written.getvalue()
+
+
 def test_elsewhere_lines_come_rarely_but_the_last_always() -> None:
     written = io.StringIO()
     with RunDisplay(Console(file=written, width=40), "digits", n_steps=40, n_done=0) as lines:

@@ -10,16 +10,9 @@ from rich.console import Console
 from laplacenet.cli.progress import Display, counter, print_line, reading, warn
 from laplacenet.cli.wording import duration
 from laplacenet.labeling.session import Progress
+from laplacenet.labeling.stage_plan import stage_words
 from laplacenet.labeling.stages import StageEpoch
 from laplacenet.runtime import Monitor
-
-TITLES = {
-    "estimate": "training, some labels held out",
-    "suspects": "looking for wrong labels",
-    "fold": "training beside the features, some labels held out",
-    "final": "training on all labels",
-    "vote": "training another network to vote",
-}
 
 
 class TerminalProgress(Progress):
@@ -54,23 +47,27 @@ class StageDisplay(Display):
     """A bar for the current stage on a terminal, elsewhere a line when a stage begins and every few seconds."""
 
     def __init__(self, console: Console, *, ends_at: float | None) -> None:
-        super().__init__(console, "", n=1)
         self.ends_at, self.stage = ends_at, ""
+        super().__init__(console, "training")  # which stage it is, its first epoch tells
 
     def show(self, record: StageEpoch) -> None:
-        title = f"{TITLES[record.stage.split('-')[0]]} ({record.stage})"
         is_new = record.stage != self.stage
         if is_new:
             self.stage = record.stage
             self.expect(record.steps)
-        is_notable = is_new or record.step == record.steps
-        state = f"loss {record.loss:.3f}"
-        self.update(title=title, n=record.steps, n_done=record.step, state=state, is_notable=is_notable)
+        self.update(
+            title=stage_words(record.stage),
+            n=record.steps,
+            n_done=record.step,
+            state=f"loss {record.loss:.3f}",
+            is_notable=is_new or record.step == record.steps,
+        )
 
-    def time_left(self) -> str:
-        """Of this stage, and at most of the whole labeling, which may well end before its time limit."""
-        stage = super().time_left()
-        if self.ends_at is None:
-            return stage
-        limit = f"at most {duration(max(0.0, self.ends_at - time.monotonic()))}"
-        return f"{stage} in this stage, {limit} in all" if stage else f"{limit} left in all"
+    def facts(self) -> tuple[str, ...]:
+        """The time left for the whole labeling, which may well end before its time limit, and for this stage."""
+        limit_s = None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
+        stage_s = self.left_s()
+        if limit_s is not None and stage_s is not None:
+            stage_s = min(stage_s, limit_s)
+        limit = "" if limit_s is None else f"at most {duration(limit_s)} left"
+        return self.state, limit, "" if stage_s is None else f"{duration(stage_s)} left in this stage"

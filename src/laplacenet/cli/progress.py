@@ -7,8 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task
+from rich.table import Table
+from rich.text import Text
 
 from laplacenet.cli.wording import duration, percent
 from laplacenet.runtime import Interruption
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 LINE_EVERY_S = 5.0
 LEAST_TIMED_S, LEAST_TIMED = 2.0, 2
 """Seconds and counts behind an estimate of the time left; from less it would be a guess."""
-SHOWN = ("description", "fields[state]", "fields[left]")
+NARROWEST_BAR, WIDEST_BAR = 10, 24
+GAP = "  "
+"""Between the parts of a line."""
 Shown = TypeVar("Shown", bound="Display")
 
 
@@ -48,6 +53,33 @@ class Pace:
         return elapsed_s / n_timed * (n - n_done)
 
 
+class OneLine(Progress):
+    """A task on one line of the terminal; rich would cut off all parts of it alike where they do not fit."""
+
+    def get_renderables(self) -> Iterable[Table]:
+        for task in self.tasks:
+            yield fitted_line(task, self.console.width)
+
+
+def fitted_line(task: Task, width: int) -> Table:
+    """Title, bar and count, with as many of the task's facts as fit; only a title that leaves no room is cut."""
+    count, facts = MofNCompleteColumn().render(task), list(filter(None, task.fields["facts"]))
+    title_width = cell_len(task.description)
+    left = width - title_width - NARROWEST_BAR - count.cell_len - 2 * len(GAP)
+    while facts and cell_len(GAP.join(["", *facts])) > left:
+        facts.pop()
+    said = GAP.join(facts)
+    left -= cell_len(said) + (len(GAP) if said else 0)
+    bar = BarColumn(min(WIDEST_BAR, NARROWEST_BAR + max(0, left))).render(task)
+    line = Table.grid(padding=(0, len(GAP), 0, 0))
+    line.add_column(no_wrap=True, max_width=max(1, title_width + min(0, left)))
+    rest: list[RenderableType] = [bar, count, Text(said)] if said else [bar, count]
+    for _ in rest:
+        line.add_column(no_wrap=True)
+    line.add_row(Text(task.description), *rest)
+    return line
+
+
 class Display:
     """Counts work as it is done: a bar on a terminal, elsewhere a line every few seconds.
 
@@ -70,13 +102,12 @@ class Display:
     ) -> None:
         self.console, self.title, self.n, self.n_done = console, one_line(title), n, n_done
         self.state, self.pace = "", Pace()
+        self.details: tuple[str, ...] = ()
         self.is_live = is_live and console.is_terminal
         self.said_at = time.monotonic()
         self.counting = threading.Lock()  # pictures are decoded in threads
-        self.progress = Progress(
-            *columns(), console=console, transient=transient, redirect_stdout=False, disable=not self.is_live
-        )
-        self.task = self.progress.add_task(self.title, total=n, completed=n_done, state="", left="")
+        self.progress = OneLine(console=console, transient=transient, redirect_stdout=False, disable=not self.is_live)
+        self.task = self.progress.add_task(self.title, total=n, completed=n_done, facts=self.facts())
 
     def __enter__(self: Shown) -> Shown:
         self.progress.start()
@@ -104,32 +135,39 @@ class Display:
         n: int | None = None,
         n_done: int | None = None,
         state: str | None = None,
+        details: Iterable[str] = (),
         is_notable: bool = False,
     ) -> None:
-        """Change what is given; what is notable gets a line at once."""
+        """Change what is given; what is notable gets a line at once. On a narrow terminal details are left out."""
         with self.counting:
             self.title = self.title if title is None else one_line(title)
             self.n = self.n if n is None else n
             self.n_done = self.n_done if n_done is None else n_done
-            self.state = self.state if state is None else one_line(state)
+            if state is not None:
+                self.state, self.details = one_line(state), tuple(map(one_line, details))
             self.refresh(is_notable=is_notable)
 
     def refresh(self, *, is_notable: bool = False) -> None:
         self.pace.count(self.n_done)
-        left = self.time_left()
-        self.progress.update(
-            self.task, description=self.title, completed=self.n_done, total=self.n, state=self.state, left=left
-        )
+        facts = self.facts()
+        self.progress.update(self.task, description=self.title, completed=self.n_done, total=self.n, facts=facts)
         now = time.monotonic()
         if not self.is_live and (is_notable or now - self.said_at >= LINE_EVERY_S):
             self.said_at = now
             count = f"{self.n_done}" if self.n is None else f"{self.n_done}/{self.n}"
-            print_line(self.console, "  ".join(filter(None, (self.title, count, self.state, left))))
+            print_line(self.console, GAP.join(filter(None, (self.title, count, *facts))))
+
+    def facts(self) -> tuple[str, ...]:
+        """What is said after the count, the most important first."""
+        return self.state, self.time_left(), *self.details
 
     def time_left(self) -> str:
         """Empty while it cannot be estimated, and at the end."""
-        left_s = None if self.n is None or self.n_done >= self.n else self.pace.left_s(self.n_done, self.n)
+        left_s = self.left_s()
         return "" if left_s is None else f"{duration(left_s)} left"
+
+    def left_s(self) -> float | None:
+        return None if self.n is None or self.n_done >= self.n else self.pace.left_s(self.n_done, self.n)
 
 
 class RunDisplay(Display):
@@ -151,7 +189,9 @@ class RunDisplay(Display):
                 warn(self.console, text)
                 self.said.add(kind)
         is_notable = self.is_first or record.step == self.n
-        self.update(n_done=record.step, state=state_of(record), is_notable=is_notable)
+        self.update(
+            n_done=record.step, state=f"loss {record.loss:.3f}", details=details_of(record), is_notable=is_notable
+        )
         self.is_first = False
 
 
@@ -174,11 +214,6 @@ class Watch:
             self.display.advance(n)
 
 
-def columns() -> list[ProgressColumn]:
-    title, state, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in SHOWN)
-    return [title, BarColumn(bar_width=24), MofNCompleteColumn(), state, left]
-
-
 def counter(title: str, *, n: int | None = None, is_live: bool = True) -> Display:
     """A monitor that shows a count, which disappears at the end."""
     return Display(Console(stderr=True), title, n=n, is_live=is_live, transient=True)
@@ -194,15 +229,15 @@ def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = 
     return RunDisplay(Console(stderr=True), title, n_steps=n_steps, n_done=n_done, said=said)
 
 
-def state_of(record: "EpochRecord") -> str:
-    parts = [f"loss {record.loss:.3f}"]
+def details_of(record: "EpochRecord") -> list[str]:
+    parts = []
     if record.test_error is not None:
         parts.append(f"test error {percent(record.test_error)}")
     if record.pseudo_label_accuracy is not None:
         parts.append(f"pseudo-labels {percent(record.pseudo_label_accuracy)} right")
     if record.used_guesses is not None:
         parts.append(f"guesses {percent(record.used_guesses)} used")
-    return "  ".join(parts)
+    return parts
 
 
 def warn(console: Console, text: str) -> None:

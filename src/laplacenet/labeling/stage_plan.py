@@ -115,7 +115,15 @@ def steps_within(seconds: float, step_s: float) -> int:
     return max(FEWEST_STEPS, int(seconds / step_s))
 
 
-ESTIMATE, SUSPECTS, FINAL, VOTE = "estimate", "suspects", "final", "vote"
+ESTIMATE, SUSPECTS, FOLD, FINAL, VOTE = "estimate", "suspects", "fold", "final", "vote"
+WORDS = {
+    ESTIMATE: "accuracy estimate",
+    SUSPECTS: "label check",
+    FOLD: "held-out fold",
+    FINAL: "final network",
+    VOTE: "extra network",
+}
+"""What a stage is called where people read it; several of a kind are numbered from 1."""
 FOLDS = (5, 4, 3)
 """A fifth is held out; with few labels a quarter or a third, since fewer than ten are no test."""
 FINAL_LR = 0.5
@@ -139,6 +147,11 @@ def kind_of(name: str) -> str:
 
 def number_of(name: str) -> int:
     return int(name.rpartition("-")[2])
+
+
+def stage_words(name: str) -> str:
+    kind = kind_of(name)
+    return WORDS[kind] if name == kind else f"{WORDS[kind]} {number_of(name) + (kind == FOLD)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,10 @@ from laplacenet.labeling.outcome import Findings
 from laplacenet.labeling.pictures import PictureStages
 from laplacenet.labeling.result import SOURCES, Calibration, Estimate
 from laplacenet.labeling.settings import ESTIMATED, PRETRAINED, LabelingSettings
-from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, PASSES_PER_STAGE, StagePlan, kind_of, number_of
+from laplacenet.labeling.stage_plan import FINAL, FINAL_LR, FOLD, PASSES_PER_STAGE, StagePlan, kind_of, number_of
 from laplacenet.labeling.stages import LabelingContext, Stage, StageEpoch, finished_pass, planned_config
 from laplacenet.training import TrainConfig
 
-FOLD = "fold"
 N_FOLDS = 3
 FEWEST_JUDGED = 10
 MOST_VOTES = 4
