@@ -130,7 +130,7 @@ def test_the_same_inputs_go_on(shell: Shell) -> None:
 def test_no_time_trains_nothing_finishes_nothing_and_ends_with_3(shell: Shell) -> None:
     said = shell("label", "photos", "--labels", "labels.csv", "--out", "short", *QUICK, "--for", "1s")
     assert said.code == 3
-    assert "time is up (estimate not begun; final not begun); there are no labels yet" in said.err
+    assert "time is up (2 stages not begun); there are no labels yet" in said.err
     assert "go on with: laplacenet label --resume short" in said.err
     assert not (shell.folder / "short" / "labels.csv").exists()
     again = shell("label", "--resume", "short")  # its own limit is a second, too

@@ -14,7 +14,7 @@ from laplacenet.graph import GraphConfig
 from laplacenet.labeling.job import Job, begin
 from laplacenet.labeling.label_pass import LabelPass
 from laplacenet.labeling.picture_run import PictureRun, picture_run, require_trainable_job
-from laplacenet.labeling.pictures import LEAST_STEPS
+from laplacenet.labeling.pictures import LEAST_STEPS, StageProgress, describe_progress
 from laplacenet.labeling.result import SOURCES, Labeling, load_labeling
 from laplacenet.labeling.settings import LabelingSettings, TimeConfig, read_settings
 from laplacenet.labeling.stage_plan import ESTIMATE, FINAL, hidden_folds, plan_steps
@@ -246,7 +246,7 @@ def test_steps_that_were_asked_for_remain_the_goal_when_the_time_is_up(own_time:
     summary = load_labeling(tmp_path / "run").summary
     assert run.stages.is_out_of_time
     assert not summary.is_complete
-    assert any("unfinished: estimate" in note for note in summary.notes)
+    assert any("unfinished: accuracy estimate at step" in note for note in summary.notes)
     first = run.stages.progress()[0]
     assert 0 < first.step < 100_000
     assert not first.is_done
@@ -294,3 +294,12 @@ def test_pictures_that_are_too_small_when_shrunk_are_refused() -> None:
     with pytest.raises(InputError, match=r"patch-cnn cannot .* shape 1×2×2; choose a train.small_scale above"):
         require_trainable_job(job, execution)
     require_trainable_job(replace(job, settings=replace(SETTINGS, train=replace(train, small_share=0.0))), execution)
+
+
+def test_progress_is_said_in_plain_words_and_what_has_not_begun_is_counted() -> None:
+    done, half = StageProgress("estimate", 40, 40, is_done=True), StageProgress("suspects-1", 7, 20, is_done=False)
+    late, last = StageProgress("suspects-2", 0, None, is_done=False), StageProgress("final", 0, None, is_done=False)
+    assert describe_progress([done, half, late, last]) == (
+        "accuracy estimate done at step 40 of 40; label check 1 at step 7 of 20; 2 more stages not begun"
+    )
+    assert describe_progress([last]) == "1 stage not begun"

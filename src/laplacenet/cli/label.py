@@ -170,13 +170,14 @@ def terminal_progress() -> "TerminalProgress":
 
 def end(run: "LabelingRun", *, exit_code: int = 0) -> None:
     """Print the result, or how to go on, and end with the exit code."""
+    from laplacenet.labeling.pictures import describe_progress
     from laplacenet.runtime import TimeLimitError
     from laplacenet.runtime.launch import program
 
     if run.has_labels and exit_code == 0:
         say(*result_lines(run))
     reason = "interrupted" if exit_code else "time is up"
-    got = "; ".join(map(str, run.stages))
+    got = describe_progress(run.stages)
     command = f"{program()} label --resume {shlex.quote(str(run.path))}"
     kept = "the labels so far are kept" if run.has_labels else "there are no labels yet"
     line = f"{reason} ({got}); {kept}; go on with: {command}"

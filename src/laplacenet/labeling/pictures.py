@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Int64
@@ -20,6 +20,7 @@ from laplacenet.labeling.stage_plan import (
     hidden_folds,
     kind_of,
     number_of,
+    stage_words,
 )
 from laplacenet.labeling.stages import (
     PASS,
@@ -87,8 +88,17 @@ class StageProgress:
 
     def __str__(self) -> str:
         if self.steps is None:
-            return f"{self.name} not begun"
-        return f"{self.name} {self.step} of {self.steps} steps{', done' if self.is_done else ''}"
+            return f"{stage_words(self.name)} not begun"
+        return f"{stage_words(self.name)} {'done ' if self.is_done else ''}at step {self.step} of {self.steps}"
+
+
+def describe_progress(stages: Sequence[StageProgress]) -> str:
+    """How far each stage got; those that have not begun are only counted."""
+    begun = [str(one) for one in stages if one.steps is not None]
+    n_left = len(stages) - len(begun)
+    if n_left:
+        begun.append(f"{n_left} {'more ' if begun else ''}stage{'' if n_left == 1 else 's'} not begun")
+    return "; ".join(begun)
 
 
 class PictureStages:
@@ -221,7 +231,11 @@ class PictureStages:
     def notes(self) -> list[str]:
         """Stages that did not take all of their steps, in this session or an earlier one."""
         short = [entry for entry in self.progress() if entry.steps is None or entry.step < entry.steps]
-        cut = [f"stage {entry.name} stopped at step {entry.step} of {entry.steps}" for entry in short if entry.is_done]
+        cut = [
+            f"{stage_words(entry.name)} stopped at step {entry.step} of {entry.steps}"
+            for entry in short
+            if entry.is_done
+        ]
         return [*cut, *(f"unfinished: {entry}" for entry in short if not entry.is_done)]
 
     @property
