@@ -68,7 +68,7 @@ def let_win(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, n_steps: int) -> None:
-    """As if a signal came, but the command ends well."""
+    """As if the time were up then."""
     steps: list[int] = []
     monkeypatch.setattr(session.SignalMonitor, "advance", lambda _, n: steps.append(n))
     monkeypatch.setattr(session.SignalMonitor, "should_stop", property(lambda _: sum(steps) >= n_steps))
@@ -152,7 +152,12 @@ def test_a_resumed_run_ends_like_the_unbroken_one(shell: Shell, monkeypatch: pyt
     assert settings.model.pixels == 32
     with monkeypatch.context() as patch:
         stop_after(patch, 14)
-        assert "not finished (fold-0 6 of 6 steps, done; " in label(shell, "again")
+        said = label(shell, "again").splitlines()[-1]
+    assert said.startswith("warning: the time was up before the additional network was trained (held-out fold 1 done")
+    assert said.endswith("labels of the pretrained features are kept; go on with: laplacenet label --resume again")
+    kept = laplacenet.LabelingRun(shell.folder / "again")
+    assert kept.is_complete
+    assert "is not finished (held-out fold 1 done at step 6 of 6; " in kept.data.summary.choices[-1]
     assert model_kind(shell.folder / "again") == "features"
     shell.succeeds("label", "--resume", "again")
     read = [(shell.folder / name / "labels.csv").read_bytes() for name in ("unbroken", "again")]

@@ -41,7 +41,7 @@ from laplacenet.labeling.job import (
     require_same_inputs_in_all,
 )
 from laplacenet.labeling.picture_run import picture_run, require_trainable_job
-from laplacenet.labeling.pictures import PictureStages, StageProgress
+from laplacenet.labeling.pictures import PictureStages, StageProgress, describe_progress
 from laplacenet.labeling.result import load_labeling, save_labeling
 from laplacenet.labeling.settings import PRETRAINED, SCRATCH, LabelingSettings, read_settings
 from laplacenet.labeling.stage_plan import FINAL, plan_steps, use_threads
@@ -193,10 +193,14 @@ def locked_run(folder: RunFolder) -> Iterator[None]:
     def how() -> str:
         if not folder.has(EXPERIMENT):
             return "the labeling has not begun; go on with: the same command"
-        return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
+        return f"go on with: {resume_command(folder)}"
 
     with entered_by_first(folder.locked()), advising(how):
         yield
+
+
+def resume_command(folder: RunFolder) -> str:
+    return f"{program()} label --resume {shlex.quote(str(folder.path))}"
 
 
 def start_with_features(
@@ -295,9 +299,16 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
                 f"training a network failed ({error}); the labels of the pretrained features are kept"
             )
             return SessionEnd(folder, progress_of(run.stages), signal=agreed_signal(watch))
-        session.progress.chose(group.by_first(run.sentences))
+        signal, stages = agreed_signal(watch), progress_of(run.stages)
+        if signal is None and not group.by_first(lambda: run.is_decided):
+            session.progress.warn(
+                f"the time was up before the additional network was trained ({describe_progress(stages)}), so the"
+                f" labels of the pretrained features are kept; go on with: {resume_command(folder)}"
+            )
+        else:
+            session.progress.chose(group.by_first(run.sentences))
         group.by_first(lambda: write_beside(run, session))
-    return SessionEnd(folder, progress_of(run.stages), signal=agreed_signal(watch))
+    return SessionEnd(folder, stages, signal=signal)
 
 
 def write_beside(run: BesideRun, session: LabelingSession) -> None:

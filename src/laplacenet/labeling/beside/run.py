@@ -30,6 +30,7 @@ from laplacenet.labeling.feature_model import FeatureModel, fit_head
 from laplacenet.labeling.features import FeatureLabels, save_pictures, summary_of
 from laplacenet.labeling.job import Job
 from laplacenet.labeling.outcome import labeling_of, map_positions
+from laplacenet.labeling.pictures import describe_progress
 from laplacenet.labeling.result import Labeling, save_labeling, write_labels
 from laplacenet.labeling.stage_plan import (
     FEWEST_STEPS,
@@ -115,8 +116,11 @@ class BesideRun:
     def sentences(self) -> tuple[str, ...]:
         """What was chosen by which numbers, or how far it got."""
         if self.candidates is None or self.chosen is None or not self.is_decided:
-            got = "; ".join(map(str, self.stages.progress()))
-            return (f"Training beside the features is not finished ({got}): their labels stand.",)
+            got = describe_progress(self.stages.progress())
+            return (
+                f"The network trained in addition is not finished ({got}), so the labels of the pretrained features are"
+                " kept.",
+            )
         return (describe_choice(self.candidates, self.chosen, self.context.job.settings),)
 
     def write(self) -> Labeling | None:
