@@ -69,6 +69,14 @@ def test_options_of_training_train_from_scratch(shell: Shell) -> None:
         ),
         ("label photos --labels labels.csv --features lite0 --weights nowhere.pth", "nowhere.pth"),
         ("label photos --labels labels.csv --set collection.features=scratch", "cannot be set this way"),
+        (
+            "label photos --labels labels.csv --features lite0 --model wrn-28-2 --size 16 --steps 5 --batch 4",
+            "--model, --size, --steps, --batch: --features lite0 trains no network without --for",
+        ),
+        (
+            "label photos --labels labels.csv --features lite0 --batch 4 --steps 5 --for 300s",
+            "error: --steps: --features lite0 trains as many steps as fit into --for; leave out --steps",
+        ),
     ],
 )
 def test_a_mistake_is_answered_before_a_folder_is_begun(shell: Shell, arguments: str, expected: str) -> None:

@@ -174,14 +174,17 @@ def resume_labeling(options: LabelOptions, run: Path, limit_s: float | None, sta
 def labeling_settings(options: LabelOptions, inputs: Inputs, limit_s: float | None) -> "LabelingSettings":
     from laplacenet.labeling.settings import CollectionConfig, LabelingSettings, TimeConfig
 
-    is_training = any(value is not None for value in (options.size, options.model, options.steps, options.batch_size))
+    training = training_options(options)
+    features = chosen_features(inputs.pictures, options.features, is_training=bool(training))
+    if options.features not in ("auto", "scratch"):
+        refuse_training_options(options.features, training, leaves_time=limit_s is not None)
     collection = CollectionConfig(
         pictures=located(inputs.pictures),
         labels=tuple(map(located, inputs.labels)),
         test=None if inputs.test is None else located(inputs.test),
         size=options.size,
         strict=options.strict,
-        features=chosen_features(inputs.pictures, options.features, is_training=is_training),
+        features=features,
         weights=None if options.weights is None else located(Path(options.weights)),
         merge_classes=options.merge_classes,
     )
@@ -205,6 +208,22 @@ def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
     if features != "scratch" and not is_features_name(features):
         raise unknown_features(features, "auto", "scratch")
     return str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
+
+
+def training_options(options: LabelOptions) -> list[str]:
+    """The options given that are about training, as the command calls them."""
+    names = {"model": "--model", "size": "--size", "steps": "--steps", "batch_size": "--batch"}
+    return [name for field, name in names.items() if getattr(options, field) is not None]
+
+
+def refuse_training_options(features: str, given: Sequence[str], *, leaves_time: bool) -> None:
+    """Refuse those that would be ignored: only in the time that --for leaves is a network trained in addition, for as
+    many steps as fit.
+    """
+    ignored = ", ".join(name for name in given if name == "--steps" or not leaves_time)
+    if ignored:
+        trains = "trains as many steps as fit into --for" if leaves_time else "trains no network without --for"
+        raise InputError(f"{ignored}: --features {features} {trains}; leave out {ignored}, or give --features scratch")
 
 
 def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: "Progress") -> LabelingRun:
