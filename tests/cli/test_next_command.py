@@ -44,7 +44,8 @@ def test_the_list_to_fill_in_goes_to_standard_output(shell: Shell) -> None:
     assert [row["path"] for row in rows] == [LABELING.names[row] for row in select_next(LABELING, 7).rows]
     assert {row["label"] for row in rows} == {""}
     assert all(row["guess"] in LABELING.summary.class_names and 0 <= float(row["confidence"]) <= 1 for row in rows)
-    assert all(" others" in row["why"] for row in rows)
+    assert all(row["guess"] in row["why"] for row in rows)
+    assert all("like 0" not in row["why"] for row in rows)
 
 
 def test_suspects_have_a_list_of_their_own(shell: Shell) -> None:

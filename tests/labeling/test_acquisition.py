@@ -107,6 +107,17 @@ def test_a_twin_of_what_was_taken_is_not_taken_next() -> None:
     assert first < 10 <= second
 
 
+def test_a_copy_of_a_picture_with_a_given_label_is_not_asked_for() -> None:
+    labeling = made_up_labeling(60, 3, n_given=10)
+    free, known = (torch.nonzero(mask).squeeze(1) for mask in (~labeling.is_given, labeling.is_given))
+    features = labeling.features.clone()
+    features[free[:4]] = features[known[:4]] * (1 + 1e-7)  # as rounding leaves them
+    copied = replace(labeling, features=features)
+    assert sorted(select_next(copied, 60).rows.tolist()) == free[4:].tolist()
+    features[free] = features[known[0]].clone()
+    assert len(select_next(replace(labeling, features=features), 60).rows) == 50  # something has to be asked for
+
+
 def test_a_large_collection_is_represented_by_a_pool_drawn_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POOL", 50)
     labeling = made_up_labeling(300)
@@ -138,6 +149,7 @@ def test_the_reason_names_both_labels_it_stands_between() -> None:
     assert all(labeling.summary.class_names[label] in why(labeling, row, 7) for label in best)
     assert why(labeling, row, 7).endswith("like 7 others")
     assert why(labeling, row, 1).endswith("like 1 other")
+    assert "like" not in why(labeling, row, 0)
 
 
 @pytest.mark.parametrize("n", [1, 20, 60])

@@ -33,7 +33,9 @@ def next(
     out: Annotated[Path | None, typer.Option(help="A .csv or .json file to write in place of standard output.")] = None,
     overwrite: OverwriteFile = False,
 ) -> None:
-    """List the pictures whose labels would help most: uncertain, typical of many others, and unlike one another.
+    """List the pictures whose labels would help most, first those that are uncertain and like many others.
+
+    Each is unlike those before it, and no copy of a picture with a given label is listed.
 
     The column `label` is empty: fill it in, and give the file to `label` as another --labels. A shorter list is the
     beginning of a longer one.

@@ -15,6 +15,7 @@ from laplacenet.runtime.csv_files import csv_text
 POOL = 4_000  # rows that are compared pairwise: their similarities take 64 MB
 N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by default
 ALIKE = math.exp(-1)  # closeness at the reach
+COPY = 1e-6  # cosine distance up to which two rows are the same picture: rounding makes up to about a tenth of it
 FLOOR = 0.01  # weight of a row of which the graph is certain: it may be wrong, and ties are broken by coverage
 
 
@@ -33,7 +34,8 @@ def select_next(labeling: Labeling, n: int) -> Selection:
     rows of weight × closeness to the nearest selected row. So a row in the middle of an uncertain cluster comes first;
     its near-duplicates then add little, which spreads the selection over clusters; and an outlier, however uncertain,
     is close to itself only. Uncertainty alone would select fifty pictures of one hard pair of classes, coverage alone
-    outliers. A shorter list is the beginning of a longer one.
+    outliers. Copies of rows with a given label are left out: somebody has looked at them. A shorter list is the
+    beginning of a longer one.
     """
     require_some(n)
     candidates = torch.nonzero(~labeling.is_given).squeeze(1)
@@ -41,7 +43,9 @@ def select_next(labeling: Labeling, n: int) -> Selection:
         return Selection(candidates, candidates)
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
-    closeness = _closeness(labeling.features[candidates[pool]].float())
+    features = labeling.features.float()
+    pool = _without_copies(pool, features[candidates[pool]], features[labeling.is_given])
+    closeness = _closeness(features[candidates[pool]])
     taken = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
     n_alike = ((closeness[taken] >= ALIKE).sum(dim=1) - 1) * (len(candidates) / len(pool))
     return Selection(candidates[pool[taken]], n_alike.round().long())
@@ -60,11 +64,11 @@ def contradiction(labeling: Labeling, rows: Int64[Tensor, " m"]) -> Float[Tensor
 
 
 def why(labeling: Labeling, row: int, n_alike: int) -> str:
-    """In words: the two most likely labels of the row, and how many others are like it."""
+    """In words: the two most likely labels of the row, and how many others are like it, if any."""
     names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
-    return f"{said}; like {n_alike} other{'' if n_alike == 1 else 's'}"
+    return f"{said}; like {n_alike} other{'' if n_alike == 1 else 's'}" if n_alike else said
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:
@@ -114,6 +118,17 @@ def _drawn_by_weight(weights: Float[Tensor, " n"], size: int) -> Int64[Tensor, "
         return torch.arange(len(weights))
     waits = torch.from_numpy(stream(0, "worth labeling").exponential(size=len(weights))) / weights
     return waits.topk(size, largest=False).indices.sort().values
+
+
+def _without_copies(
+    pool: Int64[Tensor, " m"], features: Float[Tensor, "m d"], given: Float[Tensor, "g d"]
+) -> Int64[Tensor, " k"]:
+    """The rows of the pool, whose features are given, that equal no row with a given label; all if none is left."""
+    nearest = torch.full((len(pool),), torch.inf)
+    for start in range(0, len(given), POOL):
+        nearest = torch.minimum(nearest, (1 - features @ given[start : start + POOL].T).amin(dim=1))
+    is_new = nearest > COPY
+    return pool[is_new] if bool(is_new.any()) else pool
 
 
 def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:
