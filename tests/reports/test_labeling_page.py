@@ -143,10 +143,41 @@ def test_what_is_not_known_is_said_and_not_shown(tmp_path: Path) -> None:
         positions=torch.full((40, 2), torch.nan),
     )
     page = Page(written(tmp_path, blank))
-    for said in ("Too few labels were given", f"laplacenet label --resume {tmp_path}", "No given label disagrees"):
+    for said in ("Too few labels were given", f"laplacenet label --resume {tmp_path}", "none could be checked"):
         assert said in page.text
     for said in ("There is no map of this run", "No given label was held out"):
         assert said in page.text
+
+
+def test_one_of_a_kind_is_said_in_the_singular(tmp_path: Path) -> None:
+    labeling = made_up_labeling(40, 1, n_given=1)
+    text = Page(written(tmp_path, labeling)).text
+    assert "40 pictures, 1 class, 1 label given" in text
+    for said in ("1 classes", "1 labels", "1 given labels"):
+        assert said not in text
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (0, "No given label is clearly contradicted by the predictions made without it."),
+        (1, "1 given label is very unlikely by the predictions made without it. It was used as given."),
+        (
+            2,
+            "2 given labels are very unlikely by the predictions made without them, the clearest first."
+            " They were used as given.",
+        ),
+    ],
+)
+def test_suspects_are_those_that_are_very_unlikely_not_all_that_were_predicted_otherwise(
+    tmp_path: Path, n: int, expected: str
+) -> None:
+    labeling = made_up_labeling()
+    contradicted = torch.nonzero(labeling.is_given & (labeling.unseen_scores.argmax(1) != labeling.given)).squeeze(1)
+    is_suspect = torch.zeros_like(labeling.is_suspect)
+    is_suspect[contradicted[:n]] = True
+    assert len(contradicted) > 2
+    assert expected in Page(written(tmp_path, replace(labeling, is_suspect=is_suspect))).text
 
 
 def test_where_every_label_was_given_nothing_is_left_to_ask(tmp_path: Path) -> None:

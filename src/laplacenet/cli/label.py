@@ -193,7 +193,8 @@ def result_lines(run: "LabelingRun") -> list[str]:
 
     summary, estimate = run.data.summary, run.estimate
     n_given, n_suspect = int(run.is_given.sum()), int(run.data.is_suspect.sum())
-    lines = [f"labels      {len(run.paths) - n_given} new, {n_given} given, {len(run.class_names)} classes"]
+    classes = "1 class" if len(run.class_names) == 1 else f"{len(run.class_names)} classes"
+    lines = [f"labels      {len(run.paths) - n_given} new, {n_given} given, {classes}"]
     if estimate.accuracy is None:
         lines.append(f"accuracy    unknown. {estimate.method}")
     else:

@@ -140,9 +140,9 @@ def method(n_judged: int) -> str:
     if not n_judged:
         return "No label could be held out: no class has more than one."
     return (
-        f"Cross-validation: the {n_judged} given labels of classes with two or more were held out, one fold at a time,"
-        " and predicted by classifier and graph from the others. Each fold had fewer labels to learn from than the"
-        " final labeling, and classes with a single label are not tested; the interval allows for both."
+        f"Cross-validation: the {n_judged} given labels of classes that have at least two were held out, one fold at a"
+        " time, and predicted by classifier and graph from the others. Each fold had fewer labels to learn from than"
+        " the final labeling, and classes with a single label are not tested; the interval allows for both."
     )
 
 

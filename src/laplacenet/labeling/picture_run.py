@@ -84,9 +84,9 @@ def method(folds: Int64[Tensor, " n"]) -> str:
     n_hidden, n_folds = int((folds == 0).sum()), int(folds.max()) + 1
     part = {5: "A fifth", 4: "A quarter", 3: "A third"}[n_folds]
     return (
-        f"{part} of the given labels, {n_hidden} of all classes with two or more, was hidden from the network and from"
-        " the graph; both then labeled these pictures like all others. Afterwards these labels were given back and the"
-        " network was trained on, so the labels that came out should be slightly better than this says."
+        f"{part} of the given labels, {n_hidden} of all classes that have at least two, was hidden from the network and"
+        " from the graph; both then labeled these pictures like all others. Afterwards these labels were given back and"
+        " the network was trained on, so the labels that came out should be slightly better than this says."
     )
 
 

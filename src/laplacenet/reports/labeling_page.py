@@ -37,10 +37,12 @@ def write_labeling_page(folder: Path) -> Path:
 
 def page_content(labeling: Labeling, gallery: Gallery, curves: list[dict[str, Any]], *, run: Path) -> dict[str, Any]:
     summary, rows = labeling.summary, class_rows(labeling)
+    noun = "picture" if summary.kind == "pictures" else "row"
     calibration, asked = summary.calibration, next_entries(labeling, N_NEXT)
     return {
         "summary": summary,
-        "thing": "pictures" if summary.kind == "pictures" else "rows",
+        "noun": noun,
+        "thing": f"{noun}s",
         "sources": source_counts(labeling),
         "n": len(labeling),
         "n_given": int(labeling.is_given.sum()),
@@ -144,10 +146,15 @@ def count(n: int) -> str:
     return f"{n:,}".replace(",", "\u202f")
 
 
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    return f"{count(n)} {noun if n == 1 else plural or noun + 's'}"
+
+
 FILTERS: dict[str, Callable[..., str]] = {
     "shown": shown,
     "shown_lines": shown_lines,
     "percent": percent,
     "within": within,
     "count": count,
+    "counted": counted,
 }

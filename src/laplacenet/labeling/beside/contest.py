@@ -280,9 +280,9 @@ def verdict_of(contest: Contest, candidate: Candidate) -> Verdict:
 def method(candidate: Candidate) -> str:
     """How the accuracy was estimated, in words."""
     return (
-        f"The {candidate.n_judged} given labels of classes with two or more were hidden in turn, a third at a time,"
-        " from a network of their own, from classifier and graph, which then labeled those pictures from the other"
-        " labels. Each of these answers had fewer labels than the one that counts, and a class with a single label is"
-        " not judged: the interval allows for both. The same labels chose between frozen features and trained networks,"
-        " which favors the choice a little."
+        f"The {candidate.n_judged} given labels of classes that have at least two were hidden in turn, a third at a"
+        " time, from a network of their own, from classifier and graph, which then labeled those pictures from the"
+        " other labels. Each of these answers had fewer labels than the one that counts, and a class with a single"
+        " label is not judged: the interval allows for both. The same labels chose between frozen features and trained"
+        " networks, which favors the choice a little."
     )
