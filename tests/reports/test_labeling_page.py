@@ -264,6 +264,18 @@ def test_the_map_is_a_sample_inside_its_frame_with_all_suspects_marked() -> None
     assert max(spread) - min(spread) > WIDTH / 4
 
 
+def test_names_at_the_edge_of_the_map_are_inside_of_it_also_in_the_large_letters_of_a_phone() -> None:
+    labeling = made_up_labeling(200, 2)
+    wide = "mmmmmmmmmmmmmmmm"
+    named = replace(labeling, summary=replace(labeling.summary, class_names=(wide, "automobile")))
+    edges = torch.where(named.labels[:, None] == 0, torch.tensor([-9.0, 0.0]), torch.tensor([9.0, 1.0]))
+    view = map_view(replace(named, positions=edges + 0.01 * labeling.positions))
+    assert view is not None
+    for cloud in view.clouds:
+        half = 12 * len(cloud.word) / 2  # half an em a letter, of 24 pixels
+        assert half <= cloud.x <= WIDTH - half
+
+
 def luminance(color: str) -> float:
     parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]

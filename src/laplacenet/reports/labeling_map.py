@@ -16,6 +16,7 @@ N_DOTS, N_GIVEN = 5_000, 600
 N_NAMED = 12  # more classes than this are shown by their marks, or their names would cover the dots
 NAME_LENGTH = 16
 LETTER, LINE = 9.0, 17.0  # what a name on the map takes up
+WIDEST_LETTER = 16.0  # on a phone, where names are larger: two thirds of 24 pixels, for bold letters and their rim
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def _clouds(
             continue
         path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in places[own].tolist())
         x, y = places[either].median(0).values.tolist()
-        clouds.append(Cloud(color, path, word, min(max(x, 60.0), WIDTH - 60.0), y))
+        edge = max(60.0, WIDEST_LETTER * len(word) / 2)  # where a name in the middle of its cloud would be cut off
+        clouds.append(Cloud(color, path, word, min(max(x, edge), WIDTH - edge), y))
     return tuple(clouds)
 
 
