@@ -272,6 +272,13 @@ def test_no_time_trains_nothing_and_marks_nothing_as_done(tmp_path: Path) -> Non
     assert not (tmp_path / "run" / "labels.csv").exists()
 
 
+def test_a_resumed_run_says_the_steps_with_which_it_began_not_those_measured_anew(whole: Path) -> None:
+    anew = replace(SETTINGS, train=replace(TRAIN, steps=99))
+    said = " ".join(picture_run(context_at(whole, job_of(settings=anew)), step_s=0.1).choices)
+    assert "40 steps before the accuracy is estimated" in said
+    assert "99 steps" not in said
+
+
 def test_the_same_seed_gives_the_same_labels(whole: Path, tmp_path: Path) -> None:
     go(context_at(tmp_path / "again", job_of()))
     assert torch.equal(load_labeling(whole).scores, load_labeling(tmp_path / "again").scores)

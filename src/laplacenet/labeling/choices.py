@@ -266,8 +266,8 @@ def fine_tuned_network(name: str, device: torch.device) -> tuple[ModelConfig, Tr
     return model, train, LaplaceNetConfig(n_views=1 if device.type == "cpu" else 2)
 
 
-def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
-    """What was chosen and why, in sentences."""
+def picture_choices(job: Job, *, steps: int, step_s: float | None) -> tuple[str, ...]:
+    """What was chosen and why, in sentences; `steps` are those of the first stage."""
     settings, rows = job.settings, job.collection.rows
     assert isinstance(rows, ImageSet)
     channels, height, width = rows.images.shape[1:]
@@ -280,9 +280,9 @@ def picture_choices(job: Job, *, step_s: float | None) -> tuple[str, ...]:
         f" {'mirrored at random' if augment.flip else 'never mirrored'}; {settings.graph.k} neighbors in the graph."
     )
     time = "" if step_s is None else f"; a step takes {1000 * step_s:.0f} ms here"
-    steps = f"{train.steps} steps before the accuracy is estimated{time}."
+    planned = f"{steps} steps before the accuracy is estimated{time}."
     suspects = () if settings.time.suspects else ("Given labels are not checked for mistakes.",)
-    return (size, network, batch, steps, prior_sentence(settings.prior), *suspects)
+    return (size, network, batch, planned, prior_sentence(settings.prior), *suspects)
 
 
 WHY_NETWORK = {

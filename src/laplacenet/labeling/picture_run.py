@@ -18,8 +18,8 @@ from laplacenet.labeling.label_pass import LabelPass, vote
 from laplacenet.labeling.outcome import Findings, labeling_of, map_positions, principal_components, write_outcome
 from laplacenet.labeling.pictures import Passes, PictureStages
 from laplacenet.labeling.result import SUMMARY, Calibration, ClassEstimate, Estimate, Summary, read_labeling_file
-from laplacenet.labeling.stage_plan import ESTIMATE, reporting_s
-from laplacenet.labeling.stages import LabelingContext, StageEpoch, trained_network
+from laplacenet.labeling.stage_plan import ESTIMATE, full_plan, reporting_s
+from laplacenet.labeling.stages import LabelingContext, StageEpoch, planned_config, trained_network
 from laplacenet.models import Inference, Network, save_model
 from laplacenet.runtime import InputError, NullMonitor, RunFolder, current_group
 from laplacenet.training import Execution
@@ -227,11 +227,17 @@ def picture_run(context: LabelingContext, *, step_s: float | None, why: tuple[st
     limit_s = context.job.settings.time.limit_s
     return PictureRun(
         context,
-        (*why, *picture_choices(context.job, step_s=step_s)),
+        (*why, *picture_choices(context.job, steps=first_steps(context), step_s=step_s)),
         step_s=step_s,
         ends_at=None if limit_s is None else context.started_at + limit_s,
         elapsed_before_s=elapsed_before_s(context.folder),
     )
+
+
+def first_steps(context: LabelingContext) -> int:
+    """Of the first stage: those with which it began, in this session or an earlier one."""
+    begun = planned_config(context, full_plan(context).names[0])
+    return context.job.settings.train.steps if begun is None else int(begun["steps"])
 
 
 def elapsed_before_s(folder: RunFolder) -> float:
