@@ -43,9 +43,9 @@ def select_next(labeling: Labeling, n: int) -> Selection:
         return Selection(candidates, candidates)
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
-    features = labeling.features.float()
-    pool = _without_copies(pool, features[candidates[pool]], features[labeling.is_given])
-    closeness = _closeness(features[candidates[pool]])
+    features = labeling.features
+    pool = _without_copies(pool, features[candidates[pool]].float(), features[labeling.is_given].float())
+    closeness = _closeness(features[candidates[pool]].float())
     taken = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
     n_alike = ((closeness[taken] >= ALIKE).sum(dim=1) - 1) * (len(candidates) / len(pool))
     return Selection(candidates[pool[taken]], n_alike.round().long())
