@@ -9,8 +9,8 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
@@ -28,6 +28,9 @@ FILE_HEADINGS = (
 )
 NAME_HEADINGS = (*FILE_HEADINGS, "row", "index", "id", "image_id")
 LABEL_HEADINGS = ("label", "labels", "class", "class_name", "category", "target", "y", "choice", "choices")
+SOURCE, MARGIN = "source", "margin"
+PREDICTED = ("graph", "network")
+"""What `labels.csv` has in the column `source` of labels that were not given; `predict` writes `margin` without it."""
 JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 JSON_SUFFIX = ".json"
 LIST_SUFFIXES = (".csv", ".tsv", ".txt", JSON_SUFFIX, *JSON_LINES_SUFFIXES)
@@ -50,24 +53,31 @@ _UPLOADED = re.compile(r"(?:(?:https?://[^/]*)?/data/upload/(?:[0-9]+/)?)(?:[0-9
 
 @dataclass(frozen=True, eq=False)
 class LabelEntries:
-    """The lines of a file that give a label: column by column, for there may be millions."""
+    """The lines of a file that give a label: column by column, for there may be millions.
+
+    `predicted` are the lines whose label a run predicted, as the file itself says.
+    """
 
     path: Path
     lines: list[int]
     names: list[str]
     labels: list[str]
     unit: str = "line"
+    predicted: Set[int] = frozenset()
+
+    @property
+    def n_predicted(self) -> int:
+        return sum(line in self.predicted for line in self.lines) if self.predicted else 0
 
     def place(self, position: int) -> str:
         return f"{self.path}, {self.unit} {self.lines[position]}"
 
     def take(self, positions: Sequence[int]) -> "LabelEntries":
-        return LabelEntries(
-            self.path,
-            [self.lines[position] for position in positions],
-            [self.names[position] for position in positions],
-            [self.labels[position] for position in positions],
-            self.unit,
+        return replace(
+            self,
+            lines=[self.lines[position] for position in positions],
+            names=[self.names[position] for position in positions],
+            labels=[self.labels[position] for position in positions],
         )
 
 
@@ -88,7 +98,8 @@ def read_entries(path: Path, finder: Finder) -> LabelEntries:
         found = _json_entries(_json_lines(text, where=path), where=path, unit=unit)
     else:
         found = _table_entries(text, finder, where=path)
-    return _labeled(LabelEntries(path, *found, unit=unit), finder, text)
+    lines, names, labels, predicted = found
+    return _labeled(LabelEntries(path, lines, names, labels, unit, predicted), finder, text)
 
 
 def is_json_lines(path: Path, text: str) -> bool:
@@ -109,7 +120,7 @@ def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
         names = [_unescaped_name(name, finder) if name[:1] == "'" else name for name in names]
     if any(address in text for address in _ADDRESSES):
         names = [_local_name(name, finder) for name in names]
-    return LabelEntries(entries.path, entries.lines, names, labels, entries.unit)
+    return replace(entries, names=names, labels=labels)
 
 
 def _unescaped_name(name: str, finder: Finder) -> str:
@@ -128,7 +139,17 @@ def _local_name(name: str, finder: Finder) -> str:
 
 # JSON
 
-Columns = tuple[list[int], list[str], list[str]]
+Columns = tuple[list[int], list[str], list[str], set[int]]
+"""Of each line with a label its number, the name and the label; and the lines that a run predicted."""
+
+
+@dataclass(frozen=True)
+class PlainKeys:
+    """Under which keys objects have their name, their label and, if at all, whether a run predicted it."""
+
+    name: str
+    label: str
+    origin: str | None
 
 
 def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
@@ -163,13 +184,15 @@ def _json_object(line: str, *, where: str) -> Any:
 
 
 def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -> Columns:
-    lines, names, labels = list[int](), list[str](), list[str]()
-    known: dict[tuple[str, ...], tuple[str, str] | None] = {}
+    lines, names, labels, predicted = list[int](), list[str](), list[str](), set[int]()
+    known: dict[tuple[str, ...], PlainKeys | None] = {}
     for line, item in items:
         keys = tuple(item) if isinstance(item, dict) else ()
         plain = known[keys] if keys in known else _plain_keys(known, keys)
         if plain is not None:
-            name, label = item[plain[0]], item[plain[1]]
+            if plain.origin is not None and _is_predicted(plain.origin, item[plain.origin]):
+                predicted.add(line)
+            name, label = item[plain.name], item[plain.label]
             if type(name) is type(label) is str:  # nearly all of a million are
                 lines.append(line)
                 names.append(name)
@@ -179,18 +202,24 @@ def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -
             lines.append(line)
             names.append(name)
             labels.append(label)
-    return lines, names, labels
+    return lines, names, labels, predicted
 
 
-def _plain_keys(known: dict[tuple[str, ...], tuple[str, str] | None], keys: tuple[str, ...]) -> tuple[str, str] | None:
-    """Under which keys such objects have their name and label; None where that takes a closer look."""
+def _plain_keys(known: dict[tuple[str, ...], PlainKeys | None], keys: tuple[str, ...]) -> PlainKeys | None:
+    """None where such objects need a closer look."""
     by_word = {key.strip().lower(): key for key in keys}
     name = _name_key(keys)
     label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
-    plain = None if name is None or label is None or "annotations" in by_word else (name, label)
+    origin = by_word.get(SOURCE, by_word.get(MARGIN))
+    plain = None if name is None or label is None or "annotations" in by_word else PlainKeys(name, label, origin)
     if len(known) < MOST_KINDS:
         known[keys] = plain
     return plain
+
+
+def _is_predicted(origin: str, value: object) -> bool:
+    """By the column or key that tells where a label comes from: only predictions have a margin and no source."""
+    return origin.strip().lower() == MARGIN or str(value).strip().lower() in PREDICTED
 
 
 def _list_entries(text: str, *, where: Path) -> Columns:
@@ -317,12 +346,13 @@ def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
     separator = _best_separator(text, finder, where=where)
     heading, has_heading = ["path", "label"], False
     name_column, label_column = 0, 1
-    lines, names, labels = list[int](), list[str](), list[str]()
+    lines, names, labels, predicted = list[int](), list[str](), list[str](), set[int]()
     for part in split_parts(text, separator, where=where):
         if lines and _is_plain(part.rows, len(heading)):  # nearly all are, and millions of rows go faster at once
             lines += part.lines
             names += [cells[name_column] for cells in part.rows]
             labels += [cells[label_column] for cells in part.rows]
+            predicted.update(_predicted_lines(heading, part.lines, part.rows))
             continue
         for line, cells in zip(part.lines, part.rows, strict=True):
             is_first = not lines and not has_heading
@@ -337,7 +367,21 @@ def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
             lines.append(line)
             names.append(cells[name_column])
             labels.append(cells[label_column])
-    return lines, names, labels
+            predicted.update(_predicted_lines(heading, [line], [cells]))
+    return lines, names, labels, predicted
+
+
+def _predicted_lines(heading: list[str], lines: Sequence[int], rows: list[list[str]]) -> Iterable[int]:
+    words = [cell.strip().lower() for cell in heading]
+    origin = next((word for word in (SOURCE, MARGIN) if word in words), None)
+    if origin is None:
+        return ()
+    column = words.index(origin)
+    return [
+        line
+        for line, cells in zip(lines, rows, strict=True)
+        if len(cells) > column and _is_predicted(origin, cells[column])
+    ]
 
 
 def _is_plain(rows: list[list[str]], n_columns: int) -> bool:

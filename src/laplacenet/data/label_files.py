@@ -57,6 +57,20 @@ def read_labels(
     )
 
 
+def predicted_notes(given: Sequence[RowLabels], *, count_as: str = "given") -> list[str]:
+    """A warning for each file with labels that a run predicted: corrected ones look like the others, so all count."""
+    notes = []
+    for entries in (labels.entries for labels in given):
+        n_predicted, n = entries.n_predicted, len(entries.lines)
+        if n_predicted:
+            which = f"{n_predicted} of {n}" + (" (source graph or network)" if n_predicted < n else "")
+            notes.append(
+                f"{entries.path}: labels that a run predicted count as {count_as} here: {which};"
+                " delete the rows that you have not checked"
+            )
+    return notes
+
+
 def label_paths(paths: LabelFiles) -> list[Path]:
     """One label file, several or none, as a list."""
     several = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)

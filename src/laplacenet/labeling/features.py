@@ -101,7 +101,7 @@ def read_test(test: Path, collection: Collection, network: FeatureNetwork, monit
         raise InputError(nothing_found(test, found.skipped))
     names = tuple(judging.files[place].name for place in kept)
     vectors = found.rows.vectors[[row_of[name] for name in names]]
-    rows = VectorSet(vectors, judging.labels[kept], collection.class_names)
+    rows = VectorSet(vectors, judging.labels[kept], judging.class_names)
     return Collection(rows, names, test, found.skipped, judging.notes)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from laplacenet.data.label_files import labels_by_name, numbered_labels
+from laplacenet.data.label_files import labels_by_name, numbered_labels, predicted_notes
 from laplacenet.labeling.result import SUMMARY, load_labeling
 from laplacenet.labeling.settings import KIND, SCRATCH, CollectionConfig, LabelingSettings
 from laplacenet.review.embedding import Embedder
@@ -141,6 +141,7 @@ def join_labels(session: Session, labels: Path, photos: Path) -> int:
     """Add the labels of a file to the journal; returns how many were new."""
     names = tuple(photo.name for photo in session.photos)
     found = labels_by_name([labels], names, root=photos)
+    session.journal.notes.extend(predicted_notes(found))
     numbers, class_names = numbered_labels(found, len(names), where=str(labels))
     given = {row: class_names[label] for row, label in enumerate(numbers.tolist()) if label >= 0}
     return session.add_labels(f"file {labels.name}"[:40], given)
