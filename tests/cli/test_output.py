@@ -100,6 +100,32 @@ def test_a_closed_pipe_ends_a_command_without_an_error(
         assert exit_code_of(*words.split()) == (2 if "nowhere" in words else 0)
 
 
+@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2), (0, 1, 2)])
+def test_closed_output_leaves_the_exit_code_to_the_work(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    """As a shell's `>&-` and `2>&-`, and as services start their programs."""
+    code = (
+        "import json, os, sys\n"
+        "for number in json.loads(sys.argv[1]): os.close(number)\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'laplacenet', *sys.argv[2:]])"
+    )
+    for words, expected in {"--version": 0, "evaluate nowhere": 2}.items():
+        command = [sys.executable, "-c", code, json.dumps(closed), *words.split()]
+        done = subprocess.run(command, capture_output=True, cwd=tmp_path, check=False)
+        assert done.returncode == expected, words
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_table_for_closed_output_is_made_and_goes_nowhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    monkeypatch.setattr(sys, "stdout", None)
+    try:
+        assert exit_code_of("predict", "run", "photos") == 0
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.close()
+
+
 @given(st.text())
 def test_a_message_is_one_line_whatever_is_named_in_it(text: str) -> None:
     written = io.StringIO()

@@ -39,6 +39,7 @@ from laplacenet.cli.output import (
     ignore_closed_pipe,
     is_pipe_closed,
     let_one_process_report,
+    replace_closed_streams,
     say,
 )
 from laplacenet.cli.predict import predict
@@ -133,6 +134,7 @@ def options(
 
 def main() -> NoReturn:
     """Run the command and end the process with its exit code."""
+    replace_closed_streams()
     # Torch's threads spin while they wait for one another: on a machine that others use too, a step of a small
     # network then takes sixteen times as long. Threads that sleep at once halve the speed of an idle machine; these
     # spin for microseconds, then sleep. Read when torch is imported, which is later.

@@ -36,6 +36,19 @@ def write_data(texts: Iterable[str]) -> None:
         sys.stdout.write(_shown(text) if is_terminal else text)
 
 
+def replace_closed_streams() -> None:
+    """Output goes nowhere if the command was started with it closed, as by `>&-`: Python then has None for a stream.
+
+    In the order of their numbers, so that each takes its own: else the first file of a run would be descriptor 1, where
+    libraries print.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open("r" if name == "stdin" else "w")  # noqa: SIM115
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
 def accept_any_character() -> None:
     """Escape characters that the terminal's encoding lacks, instead of failing in the middle of the output."""
     for stream in (sys.stdout, sys.stderr):
