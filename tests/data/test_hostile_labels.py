@@ -138,12 +138,30 @@ def test_a_wrong_separator_or_one_column_is_refused(tmp_path: Path, text: str) -
         ('{"path": "a.jpg", "label": ["dog"]}', "line 1: its label is a JSON list"),
         ('{"picture_of": "a.jpg", "label": "dog"}', "line 1: no path; its keys are picture_of, label"),
         ('{"path": "a.jpg", "label": "dog"}\n[1]', "line 2: a JSON list"),
+        (
+            '{"file":"a.jpg","lable":"dog"}\n{"path":"cats/c.jpg","label":"cat"}',
+            "line 1: its keys are file, lable; call one of them path and one label (null where there is none)",
+        ),
+        ('{"file":"a.jpg","animal":"dog"}\n{"path":"cats/c.jpg","animal":"cat"}', "line 1: its keys are file, animal;"),
+        ('{"file":"a.jpg"}', "l.csv: no labels; expected lines such as a.jpg,cat"),
         ('{"path": ' + "[" * 100_000, "not a JSON object"),
         ('{"path": "a.jpg", "label": ' + "9" * 5000 + "}", "not a JSON object"),
     ],
 )
 def test_cells_that_do_not_fit_are_refused_not_guessed(tmp_path: Path, text: str, said: str) -> None:
     assert said in refusal(tmp_path / "l.csv", text)
+
+
+def test_objects_may_leave_their_label_out(tmp_path: Path) -> None:
+    labeled = [{"path": "a.jpg", "width": 4, "label": "dog"}, {"File": "cats/c.jpg", "label": "cat"}]
+    others = [{"path": "cats/b.jpg"}, {"width": 3, "image": "dogs/c.jpg"}, {"path": "cats/b.jpg", "label": ""}]
+    task = {"id": 5, "annotations": [], "predictions": [], "data": {"image": "cats/b.jpg"}}
+    for some in (others, [task], [*others, task]):
+        assert labels_of(tmp_path / "l.json", json.dumps([*some, *labeled])) == EXPECTED
+        lines = "\n".join(map(json.dumps, [*labeled, *some]))
+        assert labels_of(tmp_path / "l.jsonl", lines) == EXPECTED
+    said = refusal(tmp_path / "l.jsonl", "\n".join(map(json.dumps, others[::2])))
+    assert 'l.jsonl: no labels; expected objects such as {"path": "a.jpg", "label": "cat"}' in said
 
 
 def test_a_separator_may_stand_in_a_name_or_a_label(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
@@ -144,12 +145,27 @@ Columns = tuple[list[int], list[str], list[str], set[int]]
 
 
 @dataclass(frozen=True)
-class PlainKeys:
-    """Under which keys objects have their name, their label and, if at all, whether a run predicted it."""
+class Kind:
+    """Objects with the same keys, first met in this line: under which of them they have their name, their label and, if
+    at all, where it comes from. A task of Label Studio has its label elsewhere."""
 
-    name: str
-    label: str
+    line: int
+    name: str | None
+    label: str | None
     origin: str | None
+    is_task: bool
+
+    @classmethod
+    def of(cls, keys: tuple[str, ...], line: int) -> "Kind":
+        by_word = {key.strip().lower(): key for key in keys}
+        label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
+        origin = by_word.get(SOURCE, by_word.get(MARGIN))
+        return cls(line, _name_key(keys), label, origin, is_task="annotations" in by_word)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether no closer look is needed."""
+        return self.name is not None and self.label is not None and not self.is_task
 
 
 def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
@@ -185,14 +201,14 @@ def _json_object(line: str, *, where: str) -> Any:
 
 def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -> Columns:
     lines, names, labels, predicted = list[int](), list[str](), list[str](), set[int]()
-    known: dict[tuple[str, ...], PlainKeys | None] = {}
+    known: dict[tuple[str, ...], Kind] = {}
     for line, item in items:
         keys = tuple(item) if isinstance(item, dict) else ()
-        plain = known[keys] if keys in known else _plain_keys(known, keys)
-        if plain is not None:
-            if plain.origin is not None and _is_predicted(plain.origin, item[plain.origin]):
+        kind = known[keys] if keys in known else _kind(known, keys, line)
+        if kind.is_plain:
+            if kind.origin is not None and _is_predicted(kind.origin, item[kind.origin]):
                 predicted.add(line)
-            name, label = item[plain.name], item[plain.label]
+            name, label = item[kind.name], item[kind.label]
             if type(name) is type(label) is str:  # nearly all of a million are
                 lines.append(line)
                 names.append(name)
@@ -202,19 +218,32 @@ def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -
             lines.append(line)
             names.append(name)
             labels.append(label)
+    if len(known) < MOST_KINDS:
+        _require_label_keys(known, where=where, unit=unit)
     return lines, names, labels, predicted
 
 
-def _plain_keys(known: dict[tuple[str, ...], PlainKeys | None], keys: tuple[str, ...]) -> PlainKeys | None:
-    """None where such objects need a closer look."""
-    by_word = {key.strip().lower(): key for key in keys}
-    name = _name_key(keys)
-    label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
-    origin = by_word.get(SOURCE, by_word.get(MARGIN))
-    plain = None if name is None or label is None or "annotations" in by_word else PlainKeys(name, label, origin)
+def _kind(known: dict[tuple[str, ...], Kind], keys: tuple[str, ...], line: int) -> Kind:
+    kind = Kind.of(keys, line)
     if len(known) < MOST_KINDS:
-        known[keys] = plain
-    return plain
+        known[keys] = kind
+    return kind
+
+
+def _require_label_keys(known: dict[tuple[str, ...], Kind], *, where: Path, unit: str) -> None:
+    """An object may leave out its label, but has then no key that those with a label lack: it may be one misspelled."""
+    usual = {key for keys, kind in known.items() if kind.label is not None for key in keys}
+    for keys, kind in known.items():
+        others = [key for key in keys if key not in usual and key.strip().lower() not in NAME_HEADINGS]
+        if kind.label is None and not kind.is_task and others:
+            raise InputError(
+                f"{where}, {unit} {kind.line}: its keys are {_listed(keys)};"
+                " call one of them path and one label (null where there is none)"
+            )
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(in_one_line(word) for word in itertools.islice(words, N_KEYS_SHOWN))
 
 
 def _is_predicted(origin: str, value: object) -> bool:
@@ -284,8 +313,7 @@ def _json_name(item: dict[str, Any], *, where: str) -> str:
     key = _name_key(tuple(item))
     name = None if key is None else item[key]
     if name is None or isinstance(name, dict | list):
-        keys = ", ".join(in_one_line(key) for key in list(item)[:N_KEYS_SHOWN])
-        raise InputError(f"{where}: no path; its keys are {keys or 'none'}, expected path or file, and label")
+        raise InputError(f"{where}: no path; its keys are {_listed(item) or 'none'}, expected path or file, and label")
     return str(name)
 
 
@@ -430,6 +458,5 @@ def _columns(heading: list[str], *, where: object) -> tuple[int, int]:
         name = 1 - label if name is None and label is not None else name or 0
         return name, 1 - name
     if name is None or label is None:
-        listed = ", ".join(in_one_line(cell) for cell in heading[:N_KEYS_SHOWN])
-        raise InputError(f"{where}: its columns are {listed}; call one of them path and one label")
+        raise InputError(f"{where}: its columns are {_listed(heading)}; call one of them path and one label")
     return name, label

@@ -1,6 +1,7 @@
 """Label files: one or several that say of some pictures which class they show, found by file name and added up."""
 
 import itertools
+import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from laplacenet.data.classes import in_order, joined_classes, without_fractions
 from laplacenet.data.images import UNKNOWN, ImageSet
-from laplacenet.data.label_entries import LabelEntries, read_entries
+from laplacenet.data.label_entries import JSON_LINES_SUFFIXES, JSON_SUFFIX, LabelEntries, read_entries
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.picture_index import UNREADABLE, PictureFinder, PictureIndex, is_absolute
 from laplacenet.runtime import InputError
@@ -84,8 +85,11 @@ def labels_by_name(
     index = PictureIndex(names, skipped)
     found = [_resolved(path, PictureFinder(index, root=root, label_folder=path.parent)) for path in paths]
     if not any(labels.rows for labels in found):
-        said = ", ".join(map(str, paths))
-        raise InputError(f"{said}: no labels; expected lines such as {in_one_line(names[0])},cat")
+        said, name = ", ".join(map(str, paths)), in_one_line(names[0])
+        is_json = all(path.suffix.lower() in (JSON_SUFFIX, *JSON_LINES_SUFFIXES) for path in paths)
+        example = json.dumps({"path": name, "label": "cat"}, ensure_ascii=False)
+        like = f"objects such as {example}" if is_json else f"lines such as {name},cat"
+        raise InputError(f"{said}: no labels; expected {like}")
     return found
 
 
