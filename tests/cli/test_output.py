@@ -196,20 +196,42 @@ def test_a_name_that_is_too_long_is_invalid_input(
         assert "File name too long" in shell.fails(*words, "x" * 300 + ".csv")
 
 
+def noted(error: OSError, note: str) -> OSError:
+    error.add_note(note)
+    return error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_goes_to_a_full_disk_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails too
+    monkeypatch.setattr(sys, "stdout", full)
+    assert exit_code_of("predict", "run", "photos") == 1
+    said = "error: standard output: No space left on device; make room first; go on with: laplacenet predict run photos"
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    with pytest.raises(OSError, match="No space"):
+        full.close()
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (InputError("a: no"), 2, "error: a: no\n"),
         (RunError("b: full"), 1, "error: b: full\n"),
         (TimeLimitError("time is up; go on with: c"), 3, "time is up; go on with: c\n"),
-        (OSError(28, "No space left", "d"), 1, "error: d: No space left\n"),
+        (OSError(28, "Full", "d"), 1, "error: d: Full; make room first; go on with: laplacenet next 'my run'\n"),
+        (noted(OSError(28, "Full", "d"), "resume it"), 1, "error: d: Full; make room first; resume it\n"),
+        (OSError(5, "Input/output error", "d"), 1, "error: d: Input/output error\n"),
         (OSError(36, "File name too long", "e"), 2, "error: e: File name too long\n"),
         (typer.BadParameter("f is wrong."), 2, "error: f is wrong\n"),
     ],
 )
 def test_each_kind_of_end_has_its_exit_code(
-    error: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]
+    error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["laplacenet", "next", "my run"])
     assert explain(error) == code
     assert capsys.readouterr().err.replace("Invalid value: ", "") == said
     with pytest.raises(ZeroDivisionError):

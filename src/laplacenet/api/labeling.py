@@ -228,9 +228,11 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
 def finish(end: "SessionEnd") -> LabelingRun:
     """The run in its present state, with its report."""
     from laplacenet.runtime.group import current_group, pause_watch
+    from laplacenet.runtime.peers import advising
 
     run = LabelingRun(end.folder.path, stages=end.stages, is_out_of_time=end.is_out_of_time)
-    current_group().by_first(lambda: run.report() if run.has_labels else None)
+    with advising(lambda: str(sessions().how_to_go_on(end.folder))):
+        current_group().by_first(lambda: run.report() if run.has_labels else None)
     pause_watch()
     if end.signal is not None:
         raise Interrupted(run, end.signal)

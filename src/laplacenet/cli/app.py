@@ -290,9 +290,15 @@ def misuse(error: Any) -> str:
 
 
 def reason_of(error: OSError) -> str:
+    from laplacenet.runtime.errors import FULL
+
     if error.strerror is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if error.errno not in FULL:
+        return said
+    how = next(iter(getattr(error, "__notes__", [])), f"go on with: {own_command()}")
+    return f"{said}; make room first; {how}"
 
 
 def failed(message: str, code: int) -> int:

@@ -189,14 +189,14 @@ def create_folder(new_folder: Callable[[], RunFolder]) -> RunFolder:
 @contextlib.contextmanager
 def locked_run(folder: RunFolder) -> Iterator[None]:
     """Lock the folder, in the first process; if another process is lost, say how to go on."""
-
-    def how() -> str:
-        if not folder.has(EXPERIMENT):
-            return "the labeling has not begun; go on with: the same command"
-        return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
-
-    with entered_by_first(folder.locked()), advising(how):
+    with entered_by_first(folder.locked()), advising(lambda: how_to_go_on(folder)):
         yield
+
+
+def how_to_go_on(folder: RunFolder) -> str:
+    if not folder.has(EXPERIMENT):
+        return "the labeling has not begun; go on with: the same command"
+    return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
 
 
 def start_with_features(
