@@ -253,7 +253,7 @@ def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path | None]
     path, number = Path("runs") / name, 2
     while not overwrite and path.exists() and any(path.iterdir()):
         path, number = Path("runs") / f"{name}-{number}", number + 1
-    require_apart(path, inputs)
+    require_apart(path, inputs, is_default=True)
     return RunFolder.create(path, overwrite=overwrite)
 
 
