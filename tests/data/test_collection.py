@@ -44,7 +44,7 @@ def test_sub_folders_are_classes_and_pictures_elsewhere_are_unknown(tmp_path: Pa
     assert collection.root == tmp_path
     assert isinstance(collection.rows, ImageSet)
     assert collection.rows.names == collection.names
-    assert collection.notes == ("one label only is given of class 'dog'",)
+    assert collection.notes == ("only one label is given for class 'dog'",)
 
 
 def test_folders_named_by_numbers_are_ordered_by_value(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_label_of_a_picture_that_cannot_be_read_is_lost_and_told(tmp_path: Pat
     collection = read_collection(tmp_path, labels=tmp_path / "labels.csv")
     assert labeled(collection) == {"a.png": "cat"}
     assert {file.path for file in collection.skipped} == {"b.png", "c.heic"}
-    assert "1 labels are of pictures that could not be read" in collection.notes
+    assert "1 label is of a picture that could not be read" in collection.notes
 
 
 def test_a_wrong_list_is_refused_before_any_picture_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_named_classes_are_positions_of_numbers(tmp_path: Path) -> None:
     collection = read_collection(tmp_path / "a.npz")
     assert collection.class_names == ("owl", "cat", "dog")
     assert collection.labels.tolist() == [2, -1, 0, 0, 2, 2]
-    assert collection.notes == ("no label is given of class 'cat'; nothing will be taken for it",)
+    assert collection.notes == ("no label is given for class 'cat'; nothing will be taken for it",)
     np.savez(tmp_path / "b.npz", X=embeddings(), y=np.array([3, 0, 0, 0, 0, 0]), class_names=["owl", "cat", "dog"])
     with pytest.raises(InputError, match="label '3' is none of the 3 class_names"):
         read_collection(tmp_path / "b.npz")

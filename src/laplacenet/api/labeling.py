@@ -200,11 +200,11 @@ def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
         return "scratch" if is_training or not pictures.is_dir() else features
     if features != "scratch" and not pictures.is_dir():
         raise InputError(f"--features {features}: {pictures} is not a folder of pictures; leave --features out")
-    from laplacenet.models.features.load import is_features_name, unknown_features
+    from laplacenet.models.features.load import is_features_name, located_features, unknown_features
 
     if features != "scratch" and not is_features_name(features):
         raise unknown_features(features, "auto", "scratch")
-    return str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
+    return located_features(features)
 
 
 def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: "Progress") -> LabelingRun:

@@ -286,7 +286,10 @@ def misuse(error: Any) -> str:
     """What Typer says of arguments that it does not accept, in one line, and where those that it does are listed."""
     said = " ".join(error.format_message().split()).rstrip(".")
     ctx = getattr(error, "ctx", None)
-    return f"{said}; see {ctx.command_path} --help" if ctx else said
+    if ctx is None:
+        return said
+    see = f"{ctx.command_path} --help"
+    return f"{said} See {see}" if said.endswith("?") else f"{said}; see {see}"
 
 
 def reason_of(error: OSError) -> str:

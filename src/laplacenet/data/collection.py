@@ -35,6 +35,7 @@ from laplacenet.data.walking import (
 from laplacenet.runtime import InputError, Monitor
 from laplacenet.runtime.memory import free_memory
 from laplacenet.runtime.monitor import expect
+from laplacenet.runtime.wording import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,9 +259,12 @@ def _read_test(
 def _lost(parts: FolderParts, labels: Int64[Tensor, " n"], kept: list[int], *, with_test: bool) -> list[str]:
     """Notes on pictures that were found but not used."""
     n_left_out = parts.n_held_out + (0 if with_test else len(parts.test))
-    notes = [f"{n_left_out} pictures in test, val, valid, validation folders are left out"] if n_left_out else []
+    are = "is" if n_left_out == 1 else "are"
+    left_out = f"{counted(n_left_out, 'picture')} in test, val, valid, validation folders {are} left out"
+    notes = [left_out] if n_left_out else []
     n_lost = int((labels >= 0).sum() - (labels[kept] >= 0).sum())
-    return notes + ([f"{n_lost} labels are of pictures that could not be read"] if n_lost else [])
+    lost = "1 label is of a picture" if n_lost == 1 else f"{n_lost} labels are of pictures"
+    return notes + ([f"{lost} that could not be read"] if n_lost else [])
 
 
 def names_of(pictures: Sequence[PictureFile], kept: Sequence[int]) -> tuple[str, ...]:

@@ -186,14 +186,16 @@ def _refuse_unresolved(
 def _unknown_names(entries: LabelEntries, unknown_names: set[str], names: Sequence[str]) -> str:
     unknown = [position for position, name in enumerate(entries.names) if name in unknown_names]
     first, name = unknown[0], quoted(entries.names[unknown[0]])
+    images = f"the {len(names)} images" if len(names) > 1 else "the images"
     if len(unknown) == len(entries.names) > 1:
         return (
-            f"{entries.path}: none of the {len(unknown)} names in it is among the {len(names)} images;"
+            f"{entries.path}: none of the {len(unknown)} names in it is among {images};"
             f" {entries.unit} {entries.lines[first]} has {name}, an image is called {quoted(names[0])}"
         )
-    shown = ", ".join(in_one_line(name) for name in names[:N_SHOWN])
-    others = f"; {len(unknown) - 1} more are not" if len(unknown) > 1 else ""
-    return f"{entries.place(first)}: {name} is not among the {len(names)} images ({shown}, …){others}"
+    shown = ", ".join(in_one_line(name) for name in names[:N_SHOWN]) + (", …" if len(names) > N_SHOWN else "")
+    n_more = len(unknown) - 1
+    others = f"; {n_more} more {'is' if n_more == 1 else 'are'} not" if n_more else ""
+    return f"{entries.place(first)}: {name} is not among {images} ({shown}){others}"
 
 
 def _require_one_folder(entries: LabelEntries, folders: dict[str, str]) -> None:

@@ -229,6 +229,7 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
     rows, settings = job.collection.rows, job.settings
     assert isinstance(rows, VectorSet)
     n, d = rows.vectors.shape
+    noun = "rows" if network is None else "pictures"
     seen = f"The rows are vectors of {d} numbers, so no network is needed."
     if network is not None:
         seen = (
@@ -237,7 +238,7 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
         )
     return (
         seen,
-        f"Logistic regression on the given labels scores all {n} rows; a graph then smooths the scores over the"
+        f"Logistic regression on the given labels scores all {n} {noun}; a graph then smooths the scores over the"
         f" {settings.graph.k} nearest neighbors of each.",
         "The frequencies of the classes are estimated from the given labels and these scores."
         if settings.prior == ESTIMATED

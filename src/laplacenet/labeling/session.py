@@ -397,7 +397,8 @@ def notes_on(job: Job) -> list[str]:
     notes, skipped = list(job.notes), job.collection.skipped
     if skipped:
         first = f"{in_one_line(skipped[0].path)}: {in_one_line(skipped[0].reason)}"
-        notes.insert(0, f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
+        n = "1 file was skipped and is" if len(skipped) == 1 else f"{len(skipped)} files were skipped and are"
+        notes.insert(0, f"{n} listed in {SKIPPED}; {'' if len(skipped) == 1 else 'the first, '}{first}")
     return notes
 
 
