@@ -197,7 +197,7 @@ def test_files_that_cannot_be_read_are_listed_or_refused(shell: Shell) -> None:
     arguments = ("label", "photos", "--labels", "labels.csv", "--out", "run", *QUICK)
     assert "1 files cannot be read, and every file must be" in shell.fails(*arguments, "--strict")
     said = shell.succeeds(*arguments)
-    assert "warning: 1 files were skipped and are listed in skipped.csv; the first, broken.jpg" in said.err
+    assert "warning: 1 file was skipped and is listed in skipped.csv; broken.jpg" in said.err
     assert rows_of(shell.folder / "run" / "skipped.csv")[0]["path"] == "broken.jpg"
     assert load_labeling(shell.folder / "run").summary.n_skipped == 1
 

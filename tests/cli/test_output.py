@@ -100,6 +100,32 @@ def test_a_closed_pipe_ends_a_command_without_an_error(
         assert exit_code_of(*words.split()) == (2 if "nowhere" in words else 0)
 
 
+@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2), (0, 1, 2)])
+def test_closed_output_leaves_the_exit_code_to_the_work(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    """As a shell's `>&-` and `2>&-`, and as services start their programs."""
+    code = (
+        "import json, os, sys\n"
+        "for number in json.loads(sys.argv[1]): os.close(number)\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'laplacenet', *sys.argv[2:]])"
+    )
+    for words, expected in {"--version": 0, "evaluate nowhere": 2}.items():
+        command = [sys.executable, "-c", code, json.dumps(closed), *words.split()]
+        done = subprocess.run(command, capture_output=True, cwd=tmp_path, check=False)
+        assert done.returncode == expected, words
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_table_for_closed_output_is_made_and_goes_nowhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    monkeypatch.setattr(sys, "stdout", None)
+    try:
+        assert exit_code_of("predict", "run", "photos") == 0
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.close()
+
+
 @given(st.text())
 def test_a_message_is_one_line_whatever_is_named_in_it(text: str) -> None:
     written = io.StringIO()
@@ -170,20 +196,42 @@ def test_a_name_that_is_too_long_is_invalid_input(
         assert "File name too long" in shell.fails(*words, "x" * 300 + ".csv")
 
 
+def noted(error: OSError, note: str) -> OSError:
+    error.add_note(note)
+    return error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_goes_to_a_full_disk_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails too
+    monkeypatch.setattr(sys, "stdout", full)
+    assert exit_code_of("predict", "run", "photos") == 1
+    said = "error: standard output: No space left on device; make room first; go on with: laplacenet predict run photos"
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    with pytest.raises(OSError, match="No space"):
+        full.close()
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (InputError("a: no"), 2, "error: a: no\n"),
         (RunError("b: full"), 1, "error: b: full\n"),
         (TimeLimitError("time is up; go on with: c"), 3, "time is up; go on with: c\n"),
-        (OSError(28, "No space left", "d"), 1, "error: d: No space left\n"),
+        (OSError(28, "Full", "d"), 1, "error: d: Full; make room first; go on with: laplacenet next 'my run'\n"),
+        (noted(OSError(28, "Full", "d"), "resume it"), 1, "error: d: Full; make room first; resume it\n"),
+        (OSError(5, "Input/output error", "d"), 1, "error: d: Input/output error\n"),
         (OSError(36, "File name too long", "e"), 2, "error: e: File name too long\n"),
         (typer.BadParameter("f is wrong."), 2, "error: f is wrong\n"),
     ],
 )
 def test_each_kind_of_end_has_its_exit_code(
-    error: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]
+    error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["laplacenet", "next", "my run"])
     assert explain(error) == code
     assert capsys.readouterr().err.replace("Invalid value: ", "") == said
     with pytest.raises(ZeroDivisionError):

@@ -85,6 +85,19 @@ def test_what_is_no_embedding_is_refused_in_one_line(shell: Shell) -> None:
     assert "this model reads 3" in shell.fails("predict", "vectors", "long.npy")
 
 
+def test_files_that_are_skipped_are_called_by_their_folder_where_there_are_several(shell: Shell) -> None:
+    (shell.folder / "varied").mkdir()
+    Image.new("RGB", (30, 20)).save(shell.folder / "varied" / "c.png")
+    (shell.folder / "varied" / "empty.jpg").touch()
+    (shell.folder / "varied" / "broken link.jpg").symlink_to("nowhere.jpg")
+    said = shell.succeeds("predict", "network", "photos", "varied").err
+    skipped = [line for line in said.splitlines() if ": skipped" in line]
+    assert sorted(line.partition(": skipped")[0] for line in skipped) == [
+        "warning: varied/broken link.jpg",
+        "warning: varied/empty.jpg",
+    ]
+
+
 def test_a_network_for_oblong_pictures_reads_any(shell: Shell) -> None:
     shell.succeeds("predict", "network", "photos", "photos/a.png", "--out", "found.jsonl")
     lines = [json.loads(line) for line in (shell.folder / "found.jsonl").read_text().splitlines()]

@@ -41,6 +41,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("report empty", "empty: neither a run folder nor a folder of records"),
         ("report compared", "compared: a comparison of laplacenet compare, whose table is comparison.md there"),
         ("report --results empty --out begun", "--out begun: is the folder of a run"),
+        ("lable empty", "No such command 'lable'. Did you mean 'label'? See laplacenet --help"),
+        ("label empty --features no.onnx", "error: --features no.onnx: no such file"),
         ("train cifar11", "choose one of cifar10, cifar100, mini-imagenet, digits, two-moons"),
         ("train no/such/folder", "no data set, folder or file called"),
         ("train empty", "no pictures"),

@@ -44,7 +44,7 @@ def test_sub_folders_are_classes_and_pictures_elsewhere_are_unknown(tmp_path: Pa
     assert collection.root == tmp_path
     assert isinstance(collection.rows, ImageSet)
     assert collection.rows.names == collection.names
-    assert collection.notes == ("one label only is given of class 'dog'",)
+    assert collection.notes == ("only one label is given for class 'dog'",)
 
 
 def test_folders_named_by_numbers_are_ordered_by_value(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_label_of_a_picture_that_cannot_be_read_is_lost_and_told(tmp_path: Pat
     collection = read_collection(tmp_path, labels=tmp_path / "labels.csv")
     assert labeled(collection) == {"a.png": "cat"}
     assert {file.path for file in collection.skipped} == {"b.png", "c.heic"}
-    assert "1 labels are of pictures that could not be read" in collection.notes
+    assert "1 label is of a picture that could not be read" in collection.notes
 
 
 def test_a_wrong_list_is_refused_before_any_picture_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_named_classes_are_positions_of_numbers(tmp_path: Path) -> None:
     collection = read_collection(tmp_path / "a.npz")
     assert collection.class_names == ("owl", "cat", "dog")
     assert collection.labels.tolist() == [2, -1, 0, 0, 2, 2]
-    assert collection.notes == ("no label is given of class 'cat'; nothing will be taken for it",)
+    assert collection.notes == ("no label is given for class 'cat'; nothing will be taken for it",)
     np.savez(tmp_path / "b.npz", X=embeddings(), y=np.array([3, 0, 0, 0, 0, 0]), class_names=["owl", "cat", "dog"])
     with pytest.raises(InputError, match="label '3' is none of the 3 class_names"):
         read_collection(tmp_path / "b.npz")
@@ -285,16 +285,40 @@ def test_a_test_folder_takes_size_channels_classes_and_statistics(photos: Collec
     assert judges.labels.tolist() == [1, 1]
     assert judges.class_names == photos.class_names
     assert judges.rows.statistics == photos.rows.statistics
-    assert judges.notes == ("1 of 3 rows to test with have no label and are left out",)
+    assert judges.notes == ("1 of 3 pictures to test with has no label and is left out",)
     expected = Image.open(tmp_path / "test" / "dog" / "1.png").resize((10, 10), Image.Resampling.BICUBIC).convert("L")
     difference = judges.rows.images[0, 0].numpy().astype(int) - np.asarray(expected)
     assert abs(difference).max() <= 1
 
 
-def test_a_class_that_was_not_given_cannot_be_tested(photos: Collection, tmp_path: Path) -> None:
+def test_pictures_of_a_class_that_no_label_names_count_as_wrong(photos: Collection, tmp_path: Path) -> None:
+    for name in ("owl/1.png", "owl/2.png", "emu/1.png", "dog/1.png"):
+        picture(tmp_path / "test" / name)
+    judges = read_judges(tmp_path / "test", photos)
+    assert labeled(judges) == {"dog/1.png": "dog", "emu/1.png": "emu", "owl/1.png": "owl", "owl/2.png": "owl"}
+    assert judges.class_names == ("cat", "dog", "emu", "owl")
+    assert judges.notes == (
+        "3 pictures to test with are of a class that no label names, and count as wrong ('emu': 1, 'owl': 2)",
+    )
+    (tmp_path / "truth.csv").write_text("loose/x.png,dog\nunlabeled/y.png,owl\n")
+    note = read_judges(tmp_path / "truth.csv", photos).notes[-1]
+    assert note == "1 picture to test with is of a class that no label names, and counts as wrong ('owl': 1)"
+
+
+def test_a_test_set_of_other_classes_only_is_refused(photos: Collection, tmp_path: Path) -> None:
     picture(tmp_path / "test" / "owl" / "1.png")
-    with pytest.raises(InputError, match=r"test: class 'owl' is not among those that have labels \(cat, dog\)"):
+    said = r"test: none of its classes \(owl\) is among those that have labels \(cat, dog\)"
+    with pytest.raises(InputError, match=said):
         read_judges(tmp_path / "test", photos)
+    np.savez(tmp_path / "few.npz", embeddings=np.eye(3), labels=np.array(["a", "b", ""]))
+    np.savez(tmp_path / "t.npz", embeddings=np.eye(3), labels=[0, 0, 0], class_names=["a", "never"])
+    assert read_judges(tmp_path / "t.npz", read_collection(tmp_path / "few.npz")).notes == ()
+
+
+def test_predictions_that_serve_as_truth_are_noted(photos: Collection, tmp_path: Path) -> None:
+    (tmp_path / "truth.csv").write_text("path,label,source\nloose/x.png,dog,graph\n")
+    note = read_judges(tmp_path / "truth.csv", photos).notes[0]
+    assert note.startswith(f"{tmp_path / 'truth.csv'}: labels that a run predicted count as true here: 1 of 1;")
 
 
 def test_a_list_judges_the_rows_that_were_not_given(photos: Collection, tmp_path: Path) -> None:
@@ -304,7 +328,7 @@ def test_a_list_judges_the_rows_that_were_not_given(photos: Collection, tmp_path
     assert isinstance(judges.rows, ImageSet)
     assert isinstance(photos.rows, ImageSet)
     assert torch.equal(judges.rows.images, photos.rows.images[2:])
-    assert judges.notes[-1] == "1 rows to test with are left out: their labels were given"
+    assert judges.notes[-1] == "1 picture to test with is left out: its label was given"
     (tmp_path / "truth.csv").write_text("cat/1.png,cat\n")
     with pytest.raises(InputError, match="nothing to test with"):
         read_judges(tmp_path / "truth.csv", photos)

@@ -138,12 +138,30 @@ def test_a_wrong_separator_or_one_column_is_refused(tmp_path: Path, text: str) -
         ('{"path": "a.jpg", "label": ["dog"]}', "line 1: its label is a JSON list"),
         ('{"picture_of": "a.jpg", "label": "dog"}', "line 1: no path; its keys are picture_of, label"),
         ('{"path": "a.jpg", "label": "dog"}\n[1]', "line 2: a JSON list"),
+        (
+            '{"file":"a.jpg","lable":"dog"}\n{"path":"cats/c.jpg","label":"cat"}',
+            "line 1: its keys are file, lable; call one of them path and one label (null where there is none)",
+        ),
+        ('{"file":"a.jpg","animal":"dog"}\n{"path":"cats/c.jpg","animal":"cat"}', "line 1: its keys are file, animal;"),
+        ('{"file":"a.jpg"}', "l.csv: no labels; expected lines such as a.jpg,cat"),
         ('{"path": ' + "[" * 100_000, "not a JSON object"),
         ('{"path": "a.jpg", "label": ' + "9" * 5000 + "}", "not a JSON object"),
     ],
 )
 def test_cells_that_do_not_fit_are_refused_not_guessed(tmp_path: Path, text: str, said: str) -> None:
     assert said in refusal(tmp_path / "l.csv", text)
+
+
+def test_objects_may_leave_their_label_out(tmp_path: Path) -> None:
+    labeled = [{"path": "a.jpg", "width": 4, "label": "dog"}, {"File": "cats/c.jpg", "label": "cat"}]
+    others = [{"path": "cats/b.jpg"}, {"width": 3, "image": "dogs/c.jpg"}, {"path": "cats/b.jpg", "label": ""}]
+    task = {"id": 5, "annotations": [], "predictions": [], "data": {"image": "cats/b.jpg"}}
+    for some in (others, [task], [*others, task]):
+        assert labels_of(tmp_path / "l.json", json.dumps([*some, *labeled])) == EXPECTED
+        lines = "\n".join(map(json.dumps, [*labeled, *some]))
+        assert labels_of(tmp_path / "l.jsonl", lines) == EXPECTED
+    said = refusal(tmp_path / "l.jsonl", "\n".join(map(json.dumps, others[::2])))
+    assert 'l.jsonl: no labels; expected objects such as {"path": "a.jpg", "label": "cat"}' in said
 
 
 def test_a_separator_may_stand_in_a_name_or_a_label(tmp_path: Path) -> None:
@@ -215,7 +233,19 @@ def test_another_folder_s_picture_of_the_same_name_is_not_taken(tmp_path: Path) 
 
 def test_an_unknown_path_is_refused_with_the_number_of_others(tmp_path: Path) -> None:
     said = refusal(tmp_path / "l.csv", "a.jpg,cat\ng1.jpg,cat\ng2.jpg,cat\n")
-    assert "line 2: 'g1.jpg' is not among the 6 images (a.jpg, cats/b.jpg, cats/c.jpg, …); 1 more are not" in said
+    assert "line 2: 'g1.jpg' is not among the 6 images (a.jpg, cats/b.jpg, cats/c.jpg, …); 1 more is not" in said
+    said = refusal(tmp_path / "l.csv", "a.jpg,cat\ng1.jpg,cat\ng2.jpg,cat\ng3.jpg,cat\n")
+    assert said.endswith("…); 2 more are not")
+
+
+def test_a_list_for_one_image_or_few_is_refused_without_an_ellipsis(tmp_path: Path) -> None:
+    for names, among in ((NAMES[:1], "is not among the images (a.jpg)"), (NAMES[:2], "is not among the 2")):
+        images = ImageSet(torch.zeros(len(names), 1, 2, 2, dtype=torch.uint8), torch.full((len(names),), -1), (), names)
+        (tmp_path / "l.csv").write_text("g.jpg,cat\n")
+        with pytest.raises(InputError) as error:
+            read_labels(tmp_path / "l.csv", images)
+        assert f"'g.jpg' {among}" in str(error.value)
+        assert "…" not in str(error.value)
 
 
 def test_a_list_of_other_pictures_is_refused_with_what_names_look_like(tmp_path: Path) -> None:
@@ -260,11 +290,11 @@ def test_numbers_are_ordered_by_value_and_names_by_letters(tmp_path: Path, cells
 
 
 def test_a_class_seen_once_is_allowed_and_reported() -> None:
-    assert label_notes(torch.tensor([0, 1, 1, -1]), ("cat", "dog")) == ["one label only is given of class 'cat'"]
+    assert label_notes(torch.tensor([0, 1, 1, -1]), ("cat", "dog")) == ["only one label is given for class 'cat'"]
     assert label_notes(torch.tensor([0, 0, 1, 1]), ("cat", "dog")) == []
     assert label_notes(torch.tensor([0, 0]), ("a\nb", "c", "d")) == [
         "there are fewer labels (2) than classes (3)",
-        "no label is given of class 'c' and 1 others; nothing will be taken for it",
+        "no label is given for class 'c' and for 1 other class; nothing will be taken for them",
     ]
     assert label_notes(torch.tensor([0, 0]), ("a\nb",)) == [
         r"there is one class only, 'a\nb'; nothing can be told apart"

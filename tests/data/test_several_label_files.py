@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from laplacenet.data import Collection, ImageSet, VectorSet, load_dataset, read_collection, read_labels
+from laplacenet.data.label_files import labels_by_name, predicted_notes
 from laplacenet.runtime import InputError
 from laplacenet.runtime.csv_files import write_csv
 
@@ -81,6 +82,60 @@ def test_the_table_of_what_to_label_next_is_read_as_it_is(tmp_path: Path) -> Non
     text = "path,label,guess,confidence,why\na.jpg,dog,cat,0.5100,unsure\nb.jpg,,cat,0.4000,unsure\n"
     (path,) = written(tmp_path, next_csv=text)
     assert labels_of(path) == {"a.jpg": "dog"}
+
+
+LABELS_CSV = """path,label,confidence,margin,source,suspect
+a.jpg,dog,1.0000,1.0000,given,false
+cats/b.jpg,cat,0.9312,0.8840,graph,false
+cats/c.jpg,cat,0.5512,0.1040,network,false
+"""
+PREDICTED = '{"path": "a.jpg", "label": "dog", "confidence": 0.6, "margin": 0.2}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("labels.csv", LABELS_CSV, "2 of 3 (source graph or network)"),
+        ("labels.tsv", LABELS_CSV.replace(",", "\t"), "2 of 3 (source graph or network)"),
+        ("both.csv", f"d e.jpg,dog\n{LABELS_CSV}", "2 of 4 (source graph or network)"),
+        ("new.csv", "path,label,confidence,margin\na.jpg,dog,0.6,0.2\n", "1 of 1"),
+        ("new.jsonl", PREDICTED, "1 of 1"),
+        ("new.json", f"[{PREDICTED}]", "1 of 1"),
+    ],
+)
+def test_labels_that_a_run_predicted_count_with_a_warning(tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    given = labels_by_name([path], NAMES, root=None)
+    assert predicted_notes(given) == [
+        f"{path}: labels that a run predicted count as given here: {said}; delete the rows that you have not checked"
+    ]
+    assert labels_of(path)["a.jpg"] == "dog"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path,label,source\na.jpg,dog,the network of cameras\n",
+        "path,label,guess,confidence,why\na.jpg,dog,cat,0.5100,unsure\n",
+        LABELS_CSV.partition("cats/b")[0],
+    ],
+)
+def test_labels_that_a_person_gave_count_without_a_warning(tmp_path: Path, text: str) -> None:
+    (path,) = written(tmp_path, l_csv=text)
+    assert predicted_notes(labels_by_name([path], NAMES, root=None)) == []
+
+
+def test_the_labels_of_a_run_given_back_are_noted_for_pictures_and_for_arrays(tmp_path: Path) -> None:
+    for seed, name in enumerate(("a.png", "b.png")):
+        Image.new("L", (8, 8), 90 * seed).save(tmp_path / name)
+    np.savez(tmp_path / "x.npz", embeddings=np.eye(2))
+    heading = "path,label,confidence,margin,source,suspect\n"
+    (path,) = written(tmp_path, l_csv=f"{heading}a.png,cat,1,1,given,false\nb.png,dog,0.5,0.1,graph,false\n")
+    (rows,) = written(tmp_path, r_csv=f"{heading}row 0,cat,1,1,given,false\nrow 1,dog,0.5,0.1,graph,false\n")
+    for pictures, labels in ((tmp_path, path), (tmp_path / "x.npz", rows)):
+        note = read_collection(pictures, labels=labels).notes[0]
+        assert note.startswith(f"{labels}: labels that a run predicted count as given here: 1 of 2 ")
 
 
 def test_what_was_escaped_for_spreadsheets_comes_back(tmp_path: Path) -> None:

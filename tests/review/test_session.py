@@ -236,6 +236,14 @@ def test_labels_from_a_file_join_the_journal_once(session, truth, photos, tmp_pa
     assert [session.state.classes[session.state.target(name)] for name in names] == [truth[name] for name in names]
 
 
+def test_labels_from_a_file_that_a_run_predicted_join_with_a_note(session, truth, photos, tmp_path):
+    one, two = list(truth)[:2]
+    (tmp_path / "labels.csv").write_text(f"path,label,source\n{one},red,given\n{two},red,graph\n")
+    assert join_labels(session, tmp_path / "labels.csv", photos) == 2
+    (note,) = session.journal.notes
+    assert "labels that a run predicted count as given here: 1 of 2 (source graph or network)" in note
+
+
 def test_a_file_that_is_read_again_overrides_no_correction(session, truth, photos, tmp_path):
     name = next(iter(truth))
     (tmp_path / "labels.csv").write_text(f"path,label\n{name},red\n")

@@ -1,5 +1,6 @@
 """Processes watch one another: who falls silent is noticed, work that takes long is not mistaken for it."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -166,6 +167,15 @@ def test_work_that_a_signal_ends_says_how_to_go_on(monkeypatch: pytest.MonkeyPat
     with pytest.raises(KeyboardInterrupt), advising(lambda: "of all"), advising(lambda: "of the run"):
         raise KeyboardInterrupt
     assert watching.advice_at_interruption() == "of the run"
+
+
+def test_work_that_a_full_disk_ends_says_how_to_go_on() -> None:
+    with pytest.raises(OSError, match="No space") as caught, advising(lambda: "like this"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run/labels.csv")
+    assert caught.value.__notes__ == ["like this"]
+    with pytest.raises(FileNotFoundError) as other, advising(lambda: "like this"):
+        Path("nowhere").read_bytes()
+    assert not hasattr(other.value, "__notes__")
 
 
 def test_where_nothing_has_begun_the_same_command_goes_on() -> None:

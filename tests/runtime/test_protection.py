@@ -167,8 +167,30 @@ def test_a_folder_that_holds_an_input_or_lies_in_one_is_refused(tmp_path: Path) 
         (tmp_path / "link" / "new", run),
         (tmp_path, pictures),
     ]:
-        with pytest.raises(InputError, match=r"choose another --out|choose one outside"):
+        with pytest.raises(InputError, match=r"choose another|choose one outside"):
             require_apart(out, [None, read])
+
+
+def test_the_refusal_of_a_folder_says_how_it_meets_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    photos, labels = Path("photos"), Path("photos/labels.csv")
+    photos.mkdir()
+    labels.touch()
+    Path("link").symlink_to(photos)
+
+    def refusal(out: str, read: Path, **options: bool) -> str:
+        with pytest.raises(InputError) as error:
+            require_apart(Path(out), [read], **options)
+        return str(error.value)
+
+    assert refusal("photos", photos) == "--out photos: is the folder that is read; choose another folder"
+    assert refusal("link", photos) == "--out link: is the folder that is read; choose another folder"
+    assert refusal(str(labels), labels) == f"--out {labels}: is the file that is read; choose another folder"
+    assert refusal("photos", labels).startswith(f"{labels}: lies inside the folder to write to, photos, ")
+    assert refusal("photos/run", photos).startswith("--out photos/run: lies inside photos, which is read; choose")
+    assert refusal("photos/run", photos, is_default=True) == (
+        "the run folder photos/run lies inside photos, which is read; give one outside of it with --out"
+    )
 
 
 def test_a_file_that_is_an_input_or_part_of_a_run_is_not_written(tmp_path: Path) -> None:

@@ -106,8 +106,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as caught:
         write_whole(path, b"new")
+    assert caught.value.filename == str(path)  # writing to an open file knows no name
     assert path.read_bytes() == b"old"
 
 

@@ -203,11 +203,11 @@ def chosen_features(pictures: Path, features: str, *, is_training: bool) -> str:
         return "scratch" if is_training or not pictures.is_dir() else features
     if features != "scratch" and not pictures.is_dir():
         raise InputError(f"--features {features}: {pictures} is not a folder of pictures; leave --features out")
-    from laplacenet.models.features.load import is_features_name, unknown_features
+    from laplacenet.models.features.load import is_features_name, located_features, unknown_features
 
     if features != "scratch" and not is_features_name(features):
         raise unknown_features(features, "auto", "scratch")
-    return str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
+    return located_features(features)
 
 
 def training_options(options: LabelOptions) -> list[str]:
@@ -247,9 +247,11 @@ def label_by_answers(run: Path, files: tuple[Path, ...], device: str, progress: 
 def finish(end: "SessionEnd") -> LabelingRun:
     """The run in its present state, with its report."""
     from laplacenet.runtime.group import current_group, pause_watch
+    from laplacenet.runtime.peers import advising
 
     run = LabelingRun(end.folder.path, stages=end.stages, is_out_of_time=end.is_out_of_time)
-    current_group().by_first(lambda: run.report() if run.has_labels else None)
+    with advising(lambda: str(sessions().how_to_go_on(end.folder))):
+        current_group().by_first(lambda: run.report() if run.has_labels else None)
     pause_watch()
     if end.signal is not None:
         raise Interrupted(run, end.signal)
@@ -270,7 +272,7 @@ def new_folder(out: PathLike | None, name: str, *, inputs: Sequence[Path | None]
     path, number = Path("runs") / name, 2
     while not overwrite and path.exists() and any(path.iterdir()):
         path, number = Path("runs") / f"{name}-{number}", number + 1
-    require_apart(path, inputs)
+    require_apart(path, inputs, is_default=True)
     return RunFolder.create(path, overwrite=overwrite)
 
 

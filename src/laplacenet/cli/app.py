@@ -39,6 +39,7 @@ from laplacenet.cli.output import (
     ignore_closed_pipe,
     is_pipe_closed,
     let_one_process_report,
+    replace_closed_streams,
     say,
 )
 from laplacenet.cli.predict import predict
@@ -133,6 +134,7 @@ def options(
 
 def main() -> NoReturn:
     """Run the command and end the process with its exit code."""
+    replace_closed_streams()
     # Torch's threads spin while they wait for one another: on a machine that others use too, a step of a small
     # network then takes sixteen times as long. Threads that sleep at once halve the speed of an idle machine; these
     # spin for microseconds, then sleep. Read when torch is imported, which is later.
@@ -284,13 +286,22 @@ def misuse(error: Any) -> str:
     """What Typer says of arguments that it does not accept, in one line, and where those that it does are listed."""
     said = " ".join(error.format_message().split()).rstrip(".")
     ctx = getattr(error, "ctx", None)
-    return f"{said}; see {ctx.command_path} --help" if ctx else said
+    if ctx is None:
+        return said
+    see = f"{ctx.command_path} --help"
+    return f"{said} See {see}" if said.endswith("?") else f"{said}; see {see}"
 
 
 def reason_of(error: OSError) -> str:
+    from laplacenet.runtime.errors import FULL
+
     if error.strerror is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if error.errno not in FULL:
+        return said
+    how = next(iter(getattr(error, "__notes__", [])), f"go on with: {own_command()}")
+    return f"{said}; make room first; {how}"
 
 
 def failed(message: str, code: int) -> int:

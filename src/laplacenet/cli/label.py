@@ -190,11 +190,11 @@ def end(run: "LabelingRun", *, exit_code: int = 0) -> None:
 
 def result_lines(run: "LabelingRun") -> list[str]:
     from laplacenet.cli.wording import duration
+    from laplacenet.runtime.wording import counted
 
     summary, estimate = run.data.summary, run.estimate
     n_given, n_suspect = int(run.is_given.sum()), int(run.data.is_suspect.sum())
-    classes = "1 class" if len(run.class_names) == 1 else f"{len(run.class_names)} classes"
-    lines = [f"labels      {len(run.paths) - n_given} new, {n_given} given, {classes}"]
+    lines = [f"labels      {len(run.paths) - n_given} new, {n_given} given, {counted(len(run.class_names), 'class')}"]
     if estimate.accuracy is None:
         lines.append(f"accuracy    unknown. {estimate.method}")
     else:

@@ -66,9 +66,12 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
 def write_out(out: Path, content: "bytes | Callable[[BinaryIO], None]") -> None:
     """The content, or what a function writes."""
     from laplacenet.runtime import InputError
+    from laplacenet.runtime.errors import FULL
     from laplacenet.runtime.files import write_named
 
     try:
         write_named(out, content)
     except OSError as error:
+        if error.errno in FULL:
+            raise
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error

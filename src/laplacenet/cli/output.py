@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -12,8 +12,20 @@ def say(*lines: str, err: bool = False) -> None:
     """Messages, one line each: control characters in names are written out."""
     from laplacenet.runtime.errors import one_line
 
-    for line in lines:
-        print(one_line(line), file=sys.stderr if err else sys.stdout, flush=True)
+    with naming_output("standard error" if err else "standard output"):
+        for line in lines:
+            print(one_line(line), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+@contextlib.contextmanager
+def naming_output(name: str = "standard output") -> Iterator[None]:
+    """An error says that it is the output that cannot be written: the file that it goes to may be on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno, error.strerror, name) from error
+        raise
 
 
 def let_one_process_report(error: Exception | None = None) -> None:
@@ -33,7 +45,23 @@ def write_data(texts: Iterable[str]) -> None:
     """Lines of a table on standard output, as they are; where they go to a terminal, control characters written out."""
     is_terminal = sys.stdout.isatty()
     for text in texts:
-        sys.stdout.write(_shown(text) if is_terminal else text)
+        with naming_output():
+            sys.stdout.write(_shown(text) if is_terminal else text)
+    with naming_output():
+        sys.stdout.flush()
+
+
+def replace_closed_streams() -> None:
+    """Output goes nowhere if the command was started with it closed, as by `>&-`: Python then has None for a stream.
+
+    In the order of their numbers, so that each takes its own: else the first file of a run would be descriptor 1, where
+    libraries print.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open("r" if name == "stdin" else "w")  # noqa: SIM115
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
 
 
 def accept_any_character() -> None:

@@ -13,7 +13,7 @@ from laplacenet.cli.figure_two import reproduce_figure_two
 from laplacenet.cli.out_files import no_empty_folder
 from laplacenet.cli.reproduce import parse_splits
 from laplacenet.cli.session import resume_hint, show_epochs, steps_done
-from laplacenet.cli.wording import counted, duration, percent
+from laplacenet.cli.wording import duration, percent
 from laplacenet.data import holds_published_lists
 from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
@@ -45,6 +45,7 @@ from laplacenet.runtime import (
     start_group,
 )
 from laplacenet.runtime.files import require_folder
+from laplacenet.runtime.wording import counted
 from laplacenet.training import Execution
 from laplacenet.training.methods.presets import METHOD_PRESETS
 

@@ -9,7 +9,7 @@ import typer
 
 from laplacenet.cli.options import Device, existing
 from laplacenet.cli.output import say
-from laplacenet.cli.wording import counted
+from laplacenet.runtime.wording import counted
 
 if TYPE_CHECKING:
     from laplacenet.review.serve import Review

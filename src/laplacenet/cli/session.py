@@ -206,7 +206,7 @@ def fresh_folder(
     while out is None and not overwrite and path.exists() and any(path.iterdir()):
         path = Path("runs") / f"{name}-{number}"
         number += 1
-    require_apart(path, inputs)
+    require_apart(path, inputs, is_default=out is None)
     return RunFolder.create(path, overwrite=overwrite)
 
 

@@ -11,10 +11,6 @@ def percent(share: float | None) -> str:
     return "unknown" if share is None else f"{100 * share:.2f} %"
 
 
-def counted(n: int, noun: str) -> str:
-    return f"1 {noun}" if n == 1 else f"{n} {noun}s"
-
-
 def duration(elapsed_s: float) -> str:
     """45 s, 3 min 05 s, 2 h 07 min."""
     whole = round(elapsed_s)

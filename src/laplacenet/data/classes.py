@@ -12,6 +12,7 @@ from torch import Tensor
 from laplacenet.data.images import UNKNOWN
 from laplacenet.data.names import quoted, writable
 from laplacenet.runtime import InputError
+from laplacenet.runtime.wording import counted
 
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})(?:\.0*)?")  # longer numbers are identifiers, not class numbers
 
@@ -93,10 +94,11 @@ def label_notes(labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> li
         notes.append(f"there are fewer labels ({sum(n_given)}) than classes ({len(class_names)})")
     without = [name for name, n in zip(class_names, n_given, strict=True) if n == 0]
     if without:
-        notes.append(f"no label is given of class {_first(without)}; nothing will be taken for it")
+        them = "it" if len(without) == 1 else "them"
+        notes.append(f"no label is given for class {_first(without)}; nothing will be taken for {them}")
     once = [name for name, n in zip(class_names, n_given, strict=True) if n == 1]
     if once:
-        notes.append(f"one label only is given of class {_first(once)}")
+        notes.append(f"only one label is given for class {_first(once)}")
     return notes + similar_notes(dict(zip(class_names, n_given, strict=True)))
 
 
@@ -110,4 +112,5 @@ def similar_notes(counts: Mapping[str, int]) -> list[str]:
 
 
 def _first(names: list[str]) -> str:
-    return quoted(names[0]) + (f" and {len(names) - 1} others" if len(names) > 1 else "")
+    others = counted(len(names) - 1, "other class")
+    return quoted(names[0]) + (f" and for {others}" if len(names) > 1 else "")

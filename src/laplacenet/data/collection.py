@@ -18,7 +18,7 @@ from laplacenet.data.arrays import ARRAY_SUFFIXES, TRAIN_KEYS, ArrayKeys, read_a
 from laplacenet.data.classes import label_notes, numbered
 from laplacenet.data.dataset import Skipped
 from laplacenet.data.images import MEASURED, ChannelStatistics, ImageSet, VectorSet, channel_statistics
-from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels
+from laplacenet.data.label_files import LabelFiles, label_paths, labels_by_name, numbered_labels, predicted_notes
 from laplacenet.data.names import in_one_line
 from laplacenet.data.pictures import NO_MONITOR, decode_all, default_size, is_grey, one_channel, require_size
 from laplacenet.data.prepared import find_prepared, prepare, prepared_size
@@ -35,6 +35,7 @@ from laplacenet.data.walking import (
 from laplacenet.runtime import InputError, Monitor
 from laplacenet.runtime.memory import free_memory
 from laplacenet.runtime.monitor import expect
+from laplacenet.runtime.wording import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,7 @@ def read_picture_folder(
     if not parts.train:
         raise InputError(nothing_found(folder, skipped))
     # before the pictures, which take long: an invalid list is refused at once
-    labels, class_names = collected_labels(parts, folder, label_files, skipped=skipped, options=options)
+    labels, class_names, warnings = collected_labels(parts, folder, label_files, skipped=skipped, options=options)
     test_labels = _test_labels(parts, folder, class_names) if with_test else None
     size = options.size or prepared_size(parts.train) or default_size(parts.train)
     pictures = read_all(parts.train, size=size, monitor=monitor)
@@ -158,7 +159,7 @@ def read_picture_folder(
     test, test_skipped = None, list[Skipped]()
     if test_labels is not None and parts.test:
         test, test_skipped = _read_test(parts.test, test_labels, rows, monitor=monitor)
-    notes = (*_lost(parts, labels, kept, with_test=with_test), *label_notes(rows.labels, class_names))
+    notes = (*warnings, *_lost(parts, labels, kept, with_test=with_test), *label_notes(rows.labels, class_names))
     return Collection(rows, names, folder, (*skipped, *test_skipped), notes), test
 
 
@@ -215,18 +216,19 @@ def collected_labels(
     *,
     skipped: Sequence[Skipped],
     options: ReadingOptions | None = None,
-) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """By the label files if there are any, else by sub-folder."""
+) -> tuple[Int64[Tensor, " n"], tuple[str, ...], list[str]]:
+    """By the label files if there are any, else by sub-folder; with the classes and warnings about the files."""
     merges = options is not None and options.merge_similar_classes
     if not label_files:
         classes = [_class_below(file, parts) for file in parts.train]
-        return numbered(classes, merge_similar_classes=merges, where=str(folder))
+        return *numbered(classes, merge_similar_classes=merges, where=str(folder)), []
     for path in label_files:
         if path.suffix.lower() in ARRAY_SUFFIXES:
             raise InputError(f"{path}: pictures have names, not row numbers; give a .csv, .tsv, .json or .jsonl file")
     names = [file.name for file in parts.train]
     given = labels_by_name(label_files, names, root=folder, skipped=[file.path for file in skipped])
-    return numbered_labels(given, len(names), merge_similar_classes=merges, where=str(label_files[0]))
+    found = numbered_labels(given, len(names), merge_similar_classes=merges, where=str(label_files[0]))
+    return *found, predicted_notes(given)
 
 
 def _class_below(file: PictureFile, parts: FolderParts) -> str | None:
@@ -257,9 +259,12 @@ def _read_test(
 def _lost(parts: FolderParts, labels: Int64[Tensor, " n"], kept: list[int], *, with_test: bool) -> list[str]:
     """Notes on pictures that were found but not used."""
     n_left_out = parts.n_held_out + (0 if with_test else len(parts.test))
-    notes = [f"{n_left_out} pictures in test, val, valid, validation folders are left out"] if n_left_out else []
+    are = "is" if n_left_out == 1 else "are"
+    left_out = f"{counted(n_left_out, 'picture')} in test, val, valid, validation folders {are} left out"
+    notes = [left_out] if n_left_out else []
     n_lost = int((labels >= 0).sum() - (labels[kept] >= 0).sum())
-    return notes + ([f"{n_lost} labels are of pictures that could not be read"] if n_lost else [])
+    lost = "1 label is of a picture" if n_lost == 1 else f"{n_lost} labels are of pictures"
+    return notes + ([f"{lost} that could not be read"] if n_lost else [])
 
 
 def names_of(pictures: Sequence[PictureFile], kept: Sequence[int]) -> tuple[str, ...]:
@@ -277,4 +282,5 @@ def read_array_collection(
         given, len(file.data), file.class_names, merge_similar_classes=merge_similar_classes, where=where
     )
     rows = file.rows(labels, class_names)
-    return Collection(rows, file.paths, path, (), tuple(label_notes(labels, class_names)))
+    notes = (*predicted_notes(given), *label_notes(labels, class_names))
+    return Collection(rows, file.paths, path, (), notes)

@@ -9,8 +9,9 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
@@ -28,6 +29,9 @@ FILE_HEADINGS = (
 )
 NAME_HEADINGS = (*FILE_HEADINGS, "row", "index", "id", "image_id")
 LABEL_HEADINGS = ("label", "labels", "class", "class_name", "category", "target", "y", "choice", "choices")
+SOURCE, MARGIN = "source", "margin"
+PREDICTED = ("graph", "network")
+"""What `labels.csv` has in the column `source` of labels that were not given; `predict` writes `margin` without it."""
 JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 JSON_SUFFIX = ".json"
 LIST_SUFFIXES = (".csv", ".tsv", ".txt", JSON_SUFFIX, *JSON_LINES_SUFFIXES)
@@ -50,24 +54,31 @@ _UPLOADED = re.compile(r"(?:(?:https?://[^/]*)?/data/upload/(?:[0-9]+/)?)(?:[0-9
 
 @dataclass(frozen=True, eq=False)
 class LabelEntries:
-    """The lines of a file that give a label: column by column, for there may be millions."""
+    """The lines of a file that give a label: column by column, for there may be millions.
+
+    `predicted` are the lines whose label a run predicted, as the file itself says.
+    """
 
     path: Path
     lines: list[int]
     names: list[str]
     labels: list[str]
     unit: str = "line"
+    predicted: Set[int] = frozenset()
+
+    @property
+    def n_predicted(self) -> int:
+        return sum(line in self.predicted for line in self.lines) if self.predicted else 0
 
     def place(self, position: int) -> str:
         return f"{self.path}, {self.unit} {self.lines[position]}"
 
     def take(self, positions: Sequence[int]) -> "LabelEntries":
-        return LabelEntries(
-            self.path,
-            [self.lines[position] for position in positions],
-            [self.names[position] for position in positions],
-            [self.labels[position] for position in positions],
-            self.unit,
+        return replace(
+            self,
+            lines=[self.lines[position] for position in positions],
+            names=[self.names[position] for position in positions],
+            labels=[self.labels[position] for position in positions],
         )
 
 
@@ -88,7 +99,8 @@ def read_entries(path: Path, finder: Finder) -> LabelEntries:
         found = _json_entries(_json_lines(text, where=path), where=path, unit=unit)
     else:
         found = _table_entries(text, finder, where=path)
-    return _labeled(LabelEntries(path, *found, unit=unit), finder, text)
+    lines, names, labels, predicted = found
+    return _labeled(LabelEntries(path, lines, names, labels, unit, predicted), finder, text)
 
 
 def is_json_lines(path: Path, text: str) -> bool:
@@ -109,7 +121,7 @@ def _labeled(entries: LabelEntries, finder: Finder, text: str) -> LabelEntries:
         names = [_unescaped_name(name, finder) if name[:1] == "'" else name for name in names]
     if any(address in text for address in _ADDRESSES):
         names = [_local_name(name, finder) for name in names]
-    return LabelEntries(entries.path, entries.lines, names, labels, entries.unit)
+    return replace(entries, names=names, labels=labels)
 
 
 def _unescaped_name(name: str, finder: Finder) -> str:
@@ -128,7 +140,32 @@ def _local_name(name: str, finder: Finder) -> str:
 
 # JSON
 
-Columns = tuple[list[int], list[str], list[str]]
+Columns = tuple[list[int], list[str], list[str], set[int]]
+"""Of each line with a label its number, the name and the label; and the lines that a run predicted."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Objects with the same keys, first met in this line: under which of them they have their name, their label and, if
+    at all, where it comes from. A task of Label Studio has its label elsewhere."""
+
+    line: int
+    name: str | None
+    label: str | None
+    origin: str | None
+    is_task: bool
+
+    @classmethod
+    def of(cls, keys: tuple[str, ...], line: int) -> "Kind":
+        by_word = {key.strip().lower(): key for key in keys}
+        label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
+        origin = by_word.get(SOURCE, by_word.get(MARGIN))
+        return cls(line, _name_key(keys), label, origin, is_task="annotations" in by_word)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether no closer look is needed."""
+        return self.name is not None and self.label is not None and not self.is_task
 
 
 def _json_lines(text: str, *, where: Path) -> Iterator[tuple[int, Any]]:
@@ -163,13 +200,15 @@ def _json_object(line: str, *, where: str) -> Any:
 
 
 def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -> Columns:
-    lines, names, labels = list[int](), list[str](), list[str]()
-    known: dict[tuple[str, ...], tuple[str, str] | None] = {}
+    lines, names, labels, predicted = list[int](), list[str](), list[str](), set[int]()
+    known: dict[tuple[str, ...], Kind] = {}
     for line, item in items:
         keys = tuple(item) if isinstance(item, dict) else ()
-        plain = known[keys] if keys in known else _plain_keys(known, keys)
-        if plain is not None:
-            name, label = item[plain[0]], item[plain[1]]
+        kind = known[keys] if keys in known else _kind(known, keys, line)
+        if kind.is_plain:
+            if kind.origin is not None and _is_predicted(kind.origin, item[kind.origin]):
+                predicted.add(line)
+            name, label = item[kind.name], item[kind.label]
             if type(name) is type(label) is str:  # nearly all of a million are
                 lines.append(line)
                 names.append(name)
@@ -179,18 +218,37 @@ def _json_entries(items: Iterator[tuple[int, Any]], *, where: Path, unit: str) -
             lines.append(line)
             names.append(name)
             labels.append(label)
-    return lines, names, labels
-
-
-def _plain_keys(known: dict[tuple[str, ...], tuple[str, str] | None], keys: tuple[str, ...]) -> tuple[str, str] | None:
-    """Under which keys such objects have their name and label; None where that takes a closer look."""
-    by_word = {key.strip().lower(): key for key in keys}
-    name = _name_key(keys)
-    label = next((by_word[word] for word in LABEL_HEADINGS if word in by_word), None)
-    plain = None if name is None or label is None or "annotations" in by_word else (name, label)
     if len(known) < MOST_KINDS:
-        known[keys] = plain
-    return plain
+        _require_label_keys(known, where=where, unit=unit)
+    return lines, names, labels, predicted
+
+
+def _kind(known: dict[tuple[str, ...], Kind], keys: tuple[str, ...], line: int) -> Kind:
+    kind = Kind.of(keys, line)
+    if len(known) < MOST_KINDS:
+        known[keys] = kind
+    return kind
+
+
+def _require_label_keys(known: dict[tuple[str, ...], Kind], *, where: Path, unit: str) -> None:
+    """An object may leave out its label, but has then no key that those with a label lack: it may be one misspelled."""
+    usual = {key for keys, kind in known.items() if kind.label is not None for key in keys}
+    for keys, kind in known.items():
+        others = [key for key in keys if key not in usual and key.strip().lower() not in NAME_HEADINGS]
+        if kind.label is None and not kind.is_task and others:
+            raise InputError(
+                f"{where}, {unit} {kind.line}: its keys are {_listed(keys)};"
+                " call one of them path and one label (null where there is none)"
+            )
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(in_one_line(word) for word in itertools.islice(words, N_KEYS_SHOWN))
+
+
+def _is_predicted(origin: str, value: object) -> bool:
+    """By the column or key that tells where a label comes from: only predictions have a margin and no source."""
+    return origin.strip().lower() == MARGIN or str(value).strip().lower() in PREDICTED
 
 
 def _list_entries(text: str, *, where: Path) -> Columns:
@@ -255,8 +313,7 @@ def _json_name(item: dict[str, Any], *, where: str) -> str:
     key = _name_key(tuple(item))
     name = None if key is None else item[key]
     if name is None or isinstance(name, dict | list):
-        keys = ", ".join(in_one_line(key) for key in list(item)[:N_KEYS_SHOWN])
-        raise InputError(f"{where}: no path; its keys are {keys or 'none'}, expected path or file, and label")
+        raise InputError(f"{where}: no path; its keys are {_listed(item) or 'none'}, expected path or file, and label")
     return str(name)
 
 
@@ -317,12 +374,13 @@ def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
     separator = _best_separator(text, finder, where=where)
     heading, has_heading = ["path", "label"], False
     name_column, label_column = 0, 1
-    lines, names, labels = list[int](), list[str](), list[str]()
+    lines, names, labels, predicted = list[int](), list[str](), list[str](), set[int]()
     for part in split_parts(text, separator, where=where):
         if lines and _is_plain(part.rows, len(heading)):  # nearly all are, and millions of rows go faster at once
             lines += part.lines
             names += [cells[name_column] for cells in part.rows]
             labels += [cells[label_column] for cells in part.rows]
+            predicted.update(_predicted_lines(heading, part.lines, part.rows))
             continue
         for line, cells in zip(part.lines, part.rows, strict=True):
             is_first = not lines and not has_heading
@@ -337,7 +395,21 @@ def _table_entries(text: str, finder: Finder, *, where: Path) -> Columns:
             lines.append(line)
             names.append(cells[name_column])
             labels.append(cells[label_column])
-    return lines, names, labels
+            predicted.update(_predicted_lines(heading, [line], [cells]))
+    return lines, names, labels, predicted
+
+
+def _predicted_lines(heading: list[str], lines: Sequence[int], rows: list[list[str]]) -> Iterable[int]:
+    words = [cell.strip().lower() for cell in heading]
+    origin = next((word for word in (SOURCE, MARGIN) if word in words), None)
+    if origin is None:
+        return ()
+    column = words.index(origin)
+    return [
+        line
+        for line, cells in zip(lines, rows, strict=True)
+        if len(cells) > column and _is_predicted(origin, cells[column])
+    ]
 
 
 def _is_plain(rows: list[list[str]], n_columns: int) -> bool:
@@ -386,6 +458,5 @@ def _columns(heading: list[str], *, where: object) -> tuple[int, int]:
         name = 1 - label if name is None and label is not None else name or 0
         return name, 1 - name
     if name is None or label is None:
-        listed = ", ".join(in_one_line(cell) for cell in heading[:N_KEYS_SHOWN])
-        raise InputError(f"{where}: its columns are {listed}; call one of them path and one label")
+        raise InputError(f"{where}: its columns are {_listed(heading)}; call one of them path and one label")
     return name, label

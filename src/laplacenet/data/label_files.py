@@ -1,6 +1,7 @@
 """Label files: one or several that say of some pictures which class they show, found by file name and added up."""
 
 import itertools
+import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from laplacenet.data.classes import in_order, joined_classes, without_fractions
 from laplacenet.data.images import UNKNOWN, ImageSet
-from laplacenet.data.label_entries import LabelEntries, read_entries
+from laplacenet.data.label_entries import JSON_LINES_SUFFIXES, JSON_SUFFIX, LabelEntries, read_entries
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.picture_index import UNREADABLE, PictureFinder, PictureIndex, is_absolute
 from laplacenet.runtime import InputError
@@ -57,6 +58,20 @@ def read_labels(
     )
 
 
+def predicted_notes(given: Sequence[RowLabels], *, count_as: str = "given") -> list[str]:
+    """A warning for each file with labels that a run predicted: corrected ones look like the others, so all count."""
+    notes = []
+    for entries in (labels.entries for labels in given):
+        n_predicted, n = entries.n_predicted, len(entries.lines)
+        if n_predicted:
+            which = f"{n_predicted} of {n}" + (" (source graph or network)" if n_predicted < n else "")
+            notes.append(
+                f"{entries.path}: labels that a run predicted count as {count_as} here: {which};"
+                " delete the rows that you have not checked"
+            )
+    return notes
+
+
 def label_paths(paths: LabelFiles) -> list[Path]:
     """One label file, several or none, as a list."""
     several = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
@@ -70,8 +85,11 @@ def labels_by_name(
     index = PictureIndex(names, skipped)
     found = [_resolved(path, PictureFinder(index, root=root, label_folder=path.parent)) for path in paths]
     if not any(labels.rows for labels in found):
-        said = ", ".join(map(str, paths))
-        raise InputError(f"{said}: no labels; expected lines such as {in_one_line(names[0])},cat")
+        said, name = ", ".join(map(str, paths)), in_one_line(names[0])
+        is_json = all(path.suffix.lower() in (JSON_SUFFIX, *JSON_LINES_SUFFIXES) for path in paths)
+        example = json.dumps({"path": name, "label": "cat"}, ensure_ascii=False)
+        like = f"objects such as {example}" if is_json else f"lines such as {name},cat"
+        raise InputError(f"{said}: no labels; expected {like}")
     return found
 
 
@@ -168,14 +186,16 @@ def _refuse_unresolved(
 def _unknown_names(entries: LabelEntries, unknown_names: set[str], names: Sequence[str]) -> str:
     unknown = [position for position, name in enumerate(entries.names) if name in unknown_names]
     first, name = unknown[0], quoted(entries.names[unknown[0]])
+    images = f"the {len(names)} images" if len(names) > 1 else "the images"
     if len(unknown) == len(entries.names) > 1:
         return (
-            f"{entries.path}: none of the {len(unknown)} names in it is among the {len(names)} images;"
+            f"{entries.path}: none of the {len(unknown)} names in it is among {images};"
             f" {entries.unit} {entries.lines[first]} has {name}, an image is called {quoted(names[0])}"
         )
-    shown = ", ".join(in_one_line(name) for name in names[:N_SHOWN])
-    others = f"; {len(unknown) - 1} more are not" if len(unknown) > 1 else ""
-    return f"{entries.place(first)}: {name} is not among the {len(names)} images ({shown}, …){others}"
+    shown = ", ".join(in_one_line(name) for name in names[:N_SHOWN]) + (", …" if len(names) > N_SHOWN else "")
+    n_more = len(unknown) - 1
+    others = f"; {n_more} more {'is' if n_more == 1 else 'are'} not" if n_more else ""
+    return f"{entries.place(first)}: {name} is not among {images} ({shown}){others}"
 
 
 def _require_one_folder(entries: LabelEntries, folders: dict[str, str]) -> None:

@@ -246,7 +246,7 @@ def evaluate_labeling(run: Path, labeling: Labeling, truth: Path) -> Evaluation:
     rows = torch.tensor([row_of[name] for name in judges.names])
     bins = calibration_bins(labeling.scores[rows], judges.labels)
     is_right = labeling.labels[rows] == judges.labels
-    classes = per_class(is_right, judges.labels, labeling.summary.class_names)
+    classes = per_class(is_right, judges.labels, judges.class_names)
     accuracy = wilson(float(is_right.double().mean()), len(rows))
     return Evaluation(len(rows), accuracy, classes, expected_error(bins), judges.notes)
 

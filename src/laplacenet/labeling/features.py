@@ -101,7 +101,7 @@ def read_test(test: Path, collection: Collection, network: FeatureNetwork, monit
         raise InputError(nothing_found(test, found.skipped))
     names = tuple(judging.files[place].name for place in kept)
     vectors = found.rows.vectors[[row_of[name] for name in names]]
-    rows = VectorSet(vectors, judging.labels[kept], collection.class_names)
+    rows = VectorSet(vectors, judging.labels[kept], judging.class_names)
     return Collection(rows, names, test, found.skipped, judging.notes)
 
 
@@ -229,6 +229,7 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
     rows, settings = job.collection.rows, job.settings
     assert isinstance(rows, VectorSet)
     n, d = rows.vectors.shape
+    noun = "rows" if network is None else "pictures"
     seen = f"The rows are vectors of {d} numbers, so no network is needed."
     if network is not None:
         seen = (
@@ -237,7 +238,7 @@ def feature_choices(job: Job, network: FeatureNetwork | None) -> tuple[str, ...]
         )
     return (
         seen,
-        f"Logistic regression on the given labels scores all {n} rows; a graph then smooths the scores over the"
+        f"Logistic regression on the given labels scores all {n} {noun}; a graph then smooths the scores over the"
         f" {settings.graph.k} nearest neighbors of each.",
         "The frequencies of the classes are estimated from the given labels and these scores."
         if settings.prior == ESTIMATED

@@ -1,7 +1,7 @@
 """Predictions of a trained network for new pictures: files, folders and arrays, resized to its input."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import overload
@@ -152,7 +152,8 @@ def _source(path: Path, *, is_only: bool) -> Source:
         if not files:
             raise InputError(f"{path}: no pictures; expected {' '.join(SUFFIXES)} files")
         before = "" if is_only else f"{writable(str(path))}/"
-        return Source(path, tuple(PictureFile(file.path, before + file.name) for file in files), tuple(skipped))
+        found = tuple(PictureFile(file.path, before + file.name) for file in files)
+        return Source(path, found, tuple(replace(file, path=before + file.path) for file in skipped))
     if path.suffix.lower() in ARRAY_SUFFIXES:
         before = "row " if is_only else f"{writable(str(path))}#"
         return Source(path, rows=read_array_collection(path), row_prefix=before)

@@ -189,18 +189,14 @@ def create_folder(new_folder: Callable[[], RunFolder]) -> RunFolder:
 @contextlib.contextmanager
 def locked_run(folder: RunFolder) -> Iterator[None]:
     """Lock the folder, in the first process; if another process is lost, say how to go on."""
-
-    def how() -> str:
-        if not folder.has(EXPERIMENT):
-            return "the labeling has not begun; go on with: the same command"
-        return f"go on with: {resume_command(folder)}"
-
-    with entered_by_first(folder.locked()), advising(how):
+    with entered_by_first(folder.locked()), advising(lambda: how_to_go_on(folder)):
         yield
 
 
-def resume_command(folder: RunFolder) -> str:
-    return f"{program()} label --resume {shlex.quote(str(folder.path))}"
+def how_to_go_on(folder: RunFolder) -> str:
+    if not folder.has(EXPERIMENT):
+        return "the labeling has not begun; go on with: the same command"
+    return f"go on with: {program()} label --resume {shlex.quote(str(folder.path))}"
 
 
 def start_with_features(
@@ -303,7 +299,7 @@ def train_beside(frozen: FrozenRun, folder: RunFolder, session: LabelingSession)
         if signal is None and not group.by_first(lambda: run.is_decided):
             session.progress.warn(
                 f"the time was up before the additional network was trained ({describe_progress(stages)}), so the"
-                f" labels of the pretrained features are kept; go on with: {resume_command(folder)}"
+                f" labels of the pretrained features are kept; {how_to_go_on(folder)}"
             )
         else:
             session.progress.chose(group.by_first(run.sentences))
@@ -408,7 +404,8 @@ def notes_on(job: Job) -> list[str]:
     notes, skipped = list(job.notes), job.collection.skipped
     if skipped:
         first = f"{in_one_line(skipped[0].path)}: {in_one_line(skipped[0].reason)}"
-        notes.insert(0, f"{len(skipped)} files were skipped and are listed in {SKIPPED}; the first, {first}")
+        n = "1 file was skipped and is" if len(skipped) == 1 else f"{len(skipped)} files were skipped and are"
+        notes.insert(0, f"{n} listed in {SKIPPED}; {'' if len(skipped) == 1 else 'the first, '}{first}")
     return notes
 
 

@@ -21,6 +21,7 @@ from laplacenet.reports.labeling_tables import ClassRow, class_rows, confusion
 from laplacenet.reports.paper_figures import inline_svg
 from laplacenet.reports.rendering import template
 from laplacenet.runtime import write_whole
+from laplacenet.runtime.wording import in_number
 
 PAGE = "report.html"
 N_OPEN = 12  # classes up to which all pictures are shown at once
@@ -146,8 +147,8 @@ def count(n: int) -> str:
     return f"{n:,}".replace(",", "\u202f")
 
 
-def counted(n: int, noun: str, plural: str | None = None) -> str:
-    return f"{count(n)} {noun if n == 1 else plural or noun + 's'}"
+def counted(n: int, noun: str) -> str:
+    return f"{count(n)} {in_number(n, noun)}"
 
 
 FILTERS: dict[str, Callable[..., str]] = {

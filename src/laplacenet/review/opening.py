@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from laplacenet.data.label_files import labels_by_name, numbered_labels
+from laplacenet.data.label_files import labels_by_name, numbered_labels, predicted_notes
 from laplacenet.labeling.result import SUMMARY, load_labeling
 from laplacenet.labeling.settings import KIND, SCRATCH, CollectionConfig, LabelingSettings
+from laplacenet.models.features.load import located_features
 from laplacenet.review.embedding import Embedder
 from laplacenet.review.journal import Journal
 from laplacenet.review.photos import find_photos
@@ -78,8 +79,7 @@ def features_of(source: Source, features: str | None, weights: Path | None) -> t
     """The network that embeds the pictures: the one given, else the one of the run, else `lite0`."""
     file = None if weights is None else weights.expanduser().resolve()
     if features is not None:
-        name = str(Path(features).expanduser().resolve()) if features.endswith(".onnx") else features
-        return name, file
+        return located_features(features), file
     if (source.run / EXPERIMENT).is_file():
         before = settings_of(source.run).collection
         if before.features not in (SCRATCH, "auto"):
@@ -141,6 +141,7 @@ def join_labels(session: Session, labels: Path, photos: Path) -> int:
     """Add the labels of a file to the journal; returns how many were new."""
     names = tuple(photo.name for photo in session.photos)
     found = labels_by_name([labels], names, root=photos)
+    session.journal.notes.extend(predicted_notes(found))
     numbers, class_names = numbered_labels(found, len(names), where=str(labels))
     given = {row: class_names[label] for row, label in enumerate(numbers.tolist()) if label >= 0}
     return session.add_labels(f"file {labels.name}"[:40], given)

@@ -56,8 +56,10 @@ def write_whole_by(path: Path, write: Callable[[BinaryIO], None], *, temporary: 
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)  # on a full disk a partial file only takes space
+        if isinstance(error, OSError) and error.filename is None:  # writing knows descriptors alone
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync(path.parent)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # told to no type checker
 
-from laplacenet.runtime.errors import InputError, LostProcessError, one_line
+from laplacenet.runtime.errors import FULL, InputError, LostProcessError, one_line
 from laplacenet.runtime.launch import Launch
 
 SILENCE = "LAPLACENET_PEER_TIMEOUT"
@@ -44,7 +44,7 @@ def lost() -> LostProcessError:
 
 @contextlib.contextmanager
 def advising(how: Callable[[], str]) -> Iterator[None]:
-    """Whoever ends inside because another process is lost, or by a signal, says `how` to go on."""
+    """Whoever ends inside because another process is lost, by a signal, or on a full disk, says `how` to go on."""
     _advice.append(how)
     try:
         yield
@@ -52,6 +52,10 @@ def advising(how: Callable[[], str]) -> Iterator[None]:
         raise LostProcessError(f"{error}; {how()}") from error
     except KeyboardInterrupt:
         _at_interruption.append(how())
+        raise
+    except OSError as error:
+        if error.errno in FULL:
+            error.add_note(how())
         raise
     finally:
         _advice.remove(how)

@@ -7,15 +7,25 @@ from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.run_folder import EXPERIMENT, EXPORTS, RUN_FILES
 
 
-def require_apart(folder: Path, inputs: Iterable[Path | str | None]) -> None:
-    """Refuse a folder to write to that holds one of the inputs, is one, or lies inside one."""
+def require_apart(folder: Path, inputs: Iterable[Path | str | None], *, is_default: bool = False) -> None:
+    """Refuse a folder to write to that holds one of the inputs, is one, or lies inside one.
+
+    `is_default`: nobody gave it with --out.
+    """
     for path in _given(inputs):
+        if _is_same(path, folder):
+            raise InputError(
+                f"--out {folder}: is the {'folder' if path.is_dir() else 'file'} that is read; choose another folder"
+            )
         if _is_inside(path, folder):
             raise InputError(
                 f"{path}: lies inside the folder to write to, {folder}, where it could be lost; choose another --out"
             )
         if path.is_dir() and _is_inside(folder, path):
-            raise InputError(f"--out {folder}: lies inside {path}, which is read; choose one outside of it")
+            where = f"lies inside {path}, which is read"
+            if is_default:
+                raise InputError(f"the run folder {folder} {where}; give one outside of it with --out")
+            raise InputError(f"--out {folder}: {where}; choose one outside of it")
 
 
 def require_no_input(file: Path, inputs: Iterable[Path | str | None], *, option: str = "--out") -> None:

@@ -44,7 +44,9 @@ def embed_folder(
     """A row for each picture that can be read, under its path below the folder; the others are in `skipped`."""
     reading, monitor = reading or FolderReading(), monitor or NullMonitor()
     parts, skipped = picture_files(folder, reading)
-    labels, class_names = collected_labels(parts, folder, reading.label_files, skipped=skipped, options=reading.options)
+    labels, class_names, warnings = collected_labels(
+        parts, folder, reading.label_files, skipped=skipped, options=reading.options
+    )
     paths = [file.path for file in parts.train]
     expect(monitor, len(paths))
     found = embed_pictures(
@@ -56,7 +58,8 @@ def embed_folder(
     kept = list(found.kept)
     names = names_of(parts.train, kept)
     rows = VectorSet(found.vectors, labels[kept], class_names)
-    return Collection(rows, names, folder, tuple(skipped), tuple(label_notes(rows.labels, class_names)))
+    notes = (*warnings, *label_notes(rows.labels, class_names))
+    return Collection(rows, names, folder, tuple(skipped), notes)
 
 
 def embed_share(parts: FolderParts, features: FeatureNetwork, reading: FolderReading, *, monitor: Monitor) -> None:

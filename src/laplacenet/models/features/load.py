@@ -22,6 +22,16 @@ def is_features_name(name: str) -> bool:
     return name in VARIANTS or name.startswith(TIMM) or name.lower().endswith(".onnx")
 
 
+def located_features(name: str) -> str:
+    """The name; of an ONNX file the whole path, for a run folder. A missing one is refused as it was given."""
+    if not name.lower().endswith(".onnx"):
+        return name
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise InputError(f"--features {name}: no such file")
+    return str(path.resolve())
+
+
 def load_features(
     name: str, *, weights: Path | None = None, device: torch.device | str | None = None
 ) -> FeatureNetwork:

@@ -1,0 +1,44 @@
+"""Labels that come back to a command: a run's own guesses, true labels of classes that nobody labeled."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from references_cli import Shell
+
+N = 24
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Embeddings in two clusters, labeled once, with three labels each."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(N) % 2
+    X = np.eye(4)[truth] + rng.normal(scale=0.1, size=(N, 4))
+    np.savez(
+        tmp_path / "x.npz", embeddings=X, labels=np.where(np.arange(N) < 6, truth, -1), class_names=["frog", "owl"]
+    )
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    shell.succeeds("label", "x.npz", "--out", "run")
+    return shell
+
+
+def test_the_labels_of_a_run_may_be_given_back_and_a_warning_says_what_they_count_as(shell: Shell) -> None:
+    np.savez(shell.folder / "bare.npz", embeddings=np.load(shell.folder / "x.npz")["embeddings"])
+    said = shell.succeeds("label", "bare.npz", "--labels", "run/labels.csv", "--out", "again").err
+    warnings = [line for line in said.splitlines() if "predicted" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning: ")
+    assert "run/labels.csv: labels that a run predicted count as given here: 18 of 24 (source" in warnings[0]
+    assert "count as given here: 18 of 24" in (shell.folder / "again" / "report.html").read_text()
+
+
+def test_true_labels_of_a_class_that_nobody_labeled_count_as_wrong(shell: Shell) -> None:
+    kinds = [("frog", "owl")[row % 2] for row in range(N)]
+    kinds[-4:] = ["emu"] * 4
+    (shell.folder / "truth.csv").write_text("".join(f"{row},{kind}\n" for row, kind in enumerate(kinds)))
+    said = shell.succeeds("evaluate", "run", "--truth", "truth.csv").out
+    assert said.startswith("accuracy     78 % (95 % confidence interval ")
+    assert "of 18 new labels" in said
+    assert "  emu   0 % " in said
+    assert "4 rows to test with are of a class that no label names, and count as wrong ('emu': 4)" in said
