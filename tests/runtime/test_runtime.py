@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -190,8 +191,16 @@ def test_a_second_signal_has_its_usual_effect() -> None:
     with Interruption() as interruption:
         os.kill(os.getpid(), signal.SIGINT)
         assert interruption.exit_code == 130
+        time.sleep(monitor.SAME_S)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_signal_that_is_forwarded_at_once_is_the_same_one() -> None:
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.exit_code == 130
 
 
 def test_reading_counts_against_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
