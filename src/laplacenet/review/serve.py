@@ -35,7 +35,7 @@ LOOPBACK = "127.0.0.1"
 N_TOKEN_BYTES = 24
 TOKEN = re.compile(f"[A-Za-z0-9_-]{{{N_TOKEN_BYTES},100}}")
 """It becomes a part of the address and of a cookie."""
-SETTLE_S = 10.0
+SETTLE_S = 30.0
 POLL_S = 0.05
 HEAD_TIMEOUT_S = 10.0
 """Time limit for the head of a request: idle connections would keep others out."""
@@ -135,6 +135,8 @@ class Review:
         return tuple(f"{name}:{self.port}" for name in sorted(names))
 
     def write(self) -> dict[str, Any]:
+        """Labels, report and model, which depend on the answers and not on what was undone before."""
+        self.session.settle(SETTLE_S)
         return write_outputs(self.session, self.folder.path, title=self.photos.name, started_at=self.started_at)
 
     def serve(self, on_stop: Callable[[], None] = lambda: None) -> None:

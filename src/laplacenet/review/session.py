@@ -66,11 +66,16 @@ class Session:
         self.journal.close()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until the last answer is propagated; returns whether it was in time."""
+        """Wait until the labels are what the answers alone lead to, as after a restart; whether it was in time."""
         until = time.monotonic() + timeout_s
-        while not self.live.is_settled and time.monotonic() < until:
+        while self.live.is_running and time.monotonic() < until:
+            if self.live.is_settled:
+                current = self.live.current
+                if current is None or current.is_fresh:
+                    return True
+                self.live.start_afresh()
             time.sleep(0.01)
-        return self.live.is_settled
+        return False
 
     def _note_progress(self) -> None:
         self.on_change()
