@@ -471,8 +471,31 @@ def test_files_that_are_no_pictures_are_set_aside(photos, tmp_path):
     session.start()
     try:
         settled(session)
-        assert views.summary(session)["unreadable"] == 1
+        summary = views.summary(session)
+        assert (summary["files"], summary["pictures"], summary["unreadable"]) == (N + 1, N, 1)
         assert len(session.live.current.embedded) == N
+    finally:
+        session.close()
+
+
+def test_when_every_picture_has_an_answer_there_is_nothing_to_estimate(photos, truth, tmp_path):
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    session = open_session(photos, tmp_path / "run")
+    session.start()
+    try:
+        for number, photo in enumerate(settled(session).photos):
+            if photo.name in truth:
+                give(session, number, truth[photo.name])
+        summary = views.summary(settled(session))
+        assert (summary["answered"], summary["pictures"], summary["goals"]) == (N, N, {})
+        broken = session.row_of["broken.jpg"]
+        session.answer("a", {"answer": "cannot tell", "via": "queue", "seen": 0}, [broken])
+        assert views.summary(session)["answered"] == N
+        give(session, broken, "red")  # it has a line in labels.csv
+        summary = views.summary(session)
+        assert (summary["answered"], summary["pictures"]) == (N + 1, N + 1)
+        write_outputs(settled(session), tmp_path / "run", title="photos", started_at=0.0)
+        assert "nothing to estimate" in (tmp_path / "run" / "report.html").read_text()
     finally:
         session.close()
 

@@ -97,7 +97,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
             " pictures and answer",
             err=True,
         )
-    typer.echo(f"review      {counted(len(found.session.photos), 'picture')}; stop with Ctrl-C")
+    typer.echo(f"review      {counted(len(found.session.photos), 'picture file')}; stop with Ctrl-C")
     typer.echo(f"address     {found.address}")
     if is_alone:
         machine = f"{getpass.getuser()}@{socket.gethostname()}"

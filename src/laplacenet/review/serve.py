@@ -119,7 +119,8 @@ class Review:
 
     def _repr_html_(self) -> str:
         """The link that a notebook shows."""
-        return f'<a href="{self.address}" target="_blank" rel="noopener">Review {len(self.session.photos)} pictures</a>'
+        text = f"Review {len(self.session.photos)} picture files"
+        return f'<a href="{self.address}" target="_blank" rel="noopener">{text}</a>'
 
     @property
     def address(self) -> str:

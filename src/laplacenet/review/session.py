@@ -376,7 +376,7 @@ class Session:
 
     def goals(self, estimate: AccuracyEstimate) -> dict[str, int | None]:
         result = self.live.current
-        if result is None or estimate.value is None or not result.columns:
+        if result is None or estimate.n_audits < FEWEST or not result.columns:
             return {}
         is_unanswered = torch.from_numpy(~self.known.is_answered)[result.embedded.rows]
         doubts = 1 - best_guess(result)[0][is_unanswered]
