@@ -11,10 +11,12 @@ import sys
 import httpx
 import pytest
 from references_cli import Shell
-from references_review import color_embedder, make_photos, settled, wait_until
+from references_review import color_embedder, make_photos, served, settled, wait_until
 
+from laplacenet.cli.review import write
 from laplacenet.review.opening import Source
 from laplacenet.review.serve import Place, open_review
+from laplacenet.runtime import RunError
 from laplacenet.runtime.run_folder import ANSWERS
 
 
@@ -111,6 +113,23 @@ def test_killed_and_started_again_it_goes_on_and_ctrl_c_writes_the_labels(tmp_pa
         labels = dict(line.split(",")[:2] for line in lines[1:])
         assert labels["photo_000.png"] == "red"
         assert set(labels) <= set(truth)
+
+
+def test_a_disk_that_is_full_at_the_end_is_told_with_the_folder_and_what_to_do(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    make_photos(tmp_path / "photos", 8)
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        answer(review.address, 0, "red")
+        with monkeypatch.context() as patch:
+            patch.setattr("laplacenet.review.outputs.write_labels", full)
+            with pytest.raises(RunError) as caught:
+                write(review)
+    assert str(caught.value) == (
+        f"{tmp_path / 'run'}: labels, report and model were not written (No space left on device);"
+        " all answers are saved; start it again to write the files"
+    )
 
 
 def test_a_review_that_is_stopped_at_once_stops(tmp_path):

@@ -258,7 +258,8 @@ def test_an_answer_that_the_disk_does_not_take_is_not_acknowledged(client, revie
     with monkeypatch.context() as patch:
         patch.setattr("laplacenet.review.journal.os.fsync", full)
         response = post(client, "/api/answer", **answer)
-    assert (response.status_code, response.json()["error"]) == (507, "not saved: No space left on device")
+    assert response.status_code == 507
+    assert response.json()["error"] == "the disk did not take it (No space left on device)"
     assert client.get("/api/summary").json()["n"] == n
     assert review.session.journal.path.stat().st_size == size
     assert (
@@ -317,6 +318,22 @@ def test_files_are_written_on_request(client, review):
     post(client, "/api/answer", answer="label", name="green", pictures=[2], via="queue", seen=0)
     assert post(client, "/api/write").json()["n_given"] >= 2
     assert (review.folder.path / "labels.csv").is_file()
+
+
+def test_files_that_the_disk_does_not_take_are_named_and_the_answers_are_safe(client, review, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    post(client, "/api/answer", answer="label", name="red", pictures=[1], via="queue", seen=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("laplacenet.review.outputs.write_labels", full)
+        response = post(client, "/api/write")
+    assert response.status_code == 507
+    assert response.json()["error"] == (
+        f"{review.folder.path}: labels, report and model were not written (No space left on device);"
+        " all answers are saved"
+    )
+    assert post(client, "/api/write").status_code == 200
 
 
 def test_small_answers_are_not_held_back(review):

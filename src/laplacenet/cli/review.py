@@ -106,7 +106,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
 
 def write(found: "Review") -> None:
     """Write the labels, or say why there are none."""
-    from laplacenet.runtime import InputError
+    from laplacenet.runtime import InputError, RunError
 
     files = "answers.jsonl, labels.csv, report.html, model.safetensors"
     try:
@@ -114,6 +114,8 @@ def write(found: "Review") -> None:
     except InputError as error:
         say(f"labels      {error}")
         files = "answers.jsonl"
+    except RunError as error:
+        raise RunError(f"{error}; start it again to write the files") from error
     else:
         typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
     say(f"run folder  {found.folder.path}  ({files})")

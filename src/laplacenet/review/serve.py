@@ -29,7 +29,7 @@ from laplacenet.review.embedding import Embedder
 from laplacenet.review.opening import Opened, Source, open_session
 from laplacenet.review.outputs import write_outputs
 from laplacenet.review.server import Site, application
-from laplacenet.runtime import InputError, read_json
+from laplacenet.runtime import InputError, RunError, read_json
 
 LOOPBACK = "127.0.0.1"
 N_TOKEN_BYTES = 24
@@ -138,7 +138,13 @@ class Review:
     def write(self) -> dict[str, Any]:
         """Labels, report and model, which depend on the answers and not on what was undone before."""
         self.session.settle(SETTLE_S)
-        return write_outputs(self.session, self.folder.path, title=self.photos.name, started_at=self.started_at)
+        try:
+            return write_outputs(self.session, self.folder.path, title=self.photos.name, started_at=self.started_at)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(
+                f"{self.folder.path}: labels, report and model were not written ({reason}); all answers are saved"
+            ) from error
 
     def serve(self, on_stop: Callable[[], None] = lambda: None) -> None:
         """Until SIGINT or SIGTERM; only in the main thread are signals caught. `on_stop` is called when nobody can

@@ -25,7 +25,7 @@ from laplacenet.review import views
 from laplacenet.review.photos import SIDES, Thumbnails
 from laplacenet.review.session import Session
 from laplacenet.review.state import ANSWERS, LABEL
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, RunError
 
 LARGEST_BODY = 1 << 20
 BODY_TIMEOUT_S = 10.0
@@ -372,7 +372,9 @@ def guarded(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
         except TimeoutError:
             return refused(408, "the request did not arrive in time")
         except OSError as error:  # the disk is full: the answer was not kept, and the page must say so
-            return refused(507, f"not saved: {error.strerror or error}")
+            return refused(507, f"the disk did not take it ({error.strerror or error})")
+        except RunError as error:
+            return refused(507, str(error))
 
     return handle
 
