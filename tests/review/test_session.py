@@ -197,6 +197,13 @@ def test_names_that_no_class_may_have_are_refused(session, name):
         session.new_class("a", name)
 
 
+@pytest.mark.parametrize("name", ["", "  ", "\u200d"])
+def test_a_name_of_nothing_but_spaces_is_asked_for_again(session, name):
+    label = session.new_class("a", "cat")
+    with pytest.raises(InputError, match=r"^type a name of 1 to 80 printable characters$"):
+        session.rename("a", label, name)
+
+
 def test_none_of_these_is_no_class_and_is_written_as_such(session, truth, tmp_path):
     play(session, truth, 15)
     number = next(k for k in range(N) if session.photos[k].name not in session.state.answers)

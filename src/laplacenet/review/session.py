@@ -388,7 +388,9 @@ class Session:
 def checked_name(name: str) -> str:
     """The name of a class as it is stored: one line of limited length."""
     name = " ".join(name.split()).strip(JOINERS)
-    if not name or len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
+    if not name:
+        raise InputError(f"type a name of 1 to {LONGEST_NAME} printable characters")
+    if len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
         raise InputError(f"class {reprlib.repr(name)}: a class's name has 1 to {LONGEST_NAME} printable characters")
     if folded(name) in RESERVED:
         raise InputError(f"{name!r} means that a picture belongs to no class; choose another name, or press 0")
