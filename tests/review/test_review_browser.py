@@ -444,6 +444,20 @@ def test_every_control_has_a_name_and_light_and_dark_can_be_read(open_page, trut
         assert low == []
 
 
+@pytest.mark.parametrize(("width", "height"), [(390, 600), (1280, 860)])
+def test_the_keys_are_shown_from_the_first_on(open_page, width, height):
+    page = open_page(width=width, height=height)
+    page.keyboard.press("Escape")  # out of the field for the first class
+    page.keyboard.press("h")
+    page.wait_for_selector("#keys[open]")
+    assert page.evaluate("document.querySelector('#keys').scrollTop") == 0
+    bottom = page.evaluate("document.activeElement.getBoundingClientRect().bottom")
+    assert page.evaluate("document.activeElement.textContent") == "Close"
+    assert bottom <= height
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#keys", state="hidden")
+
+
 def test_at_the_end_the_page_says_that_every_label_is_an_answer(browser, tmp_path):
     truth = make_photos(tmp_path / "few", 8)
     (tmp_path / "few" / "broken.jpg").write_bytes(b"no picture")

@@ -56,6 +56,16 @@ def test_without_the_token_nothing_is_shown(review):
         assert httpx.get(origin(review) + path).status_code == 403
 
 
+def test_a_person_with_an_old_address_reads_a_sentence_and_a_program_json(review):
+    address = origin(review) + "/?token=old"
+    page = httpx.get(address, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page.status_code == 403
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<p>Open the address that was printed when the program started.</p>" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert httpx.get(address).json() == {"error": "open the address that was printed when the program started"}
+
+
 def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(review):
     response = httpx.get(review.address)
     assert response.status_code == 303
