@@ -10,12 +10,14 @@ import sys
 
 import httpx
 import pytest
+from PIL import Image
 from references_cli import Shell
-from references_review import color_embedder, make_photos, served, settled, wait_until
+from references_review import color_embedder, jpeg, make_photos, served, settled, wait_until
 
 from laplacenet.cli.review import write
 from laplacenet.review.opening import Source
-from laplacenet.review.serve import Place, open_review
+from laplacenet.review.photos import Thumbnails
+from laplacenet.review.serve import Place, Review, open_review
 from laplacenet.runtime import RunError
 from laplacenet.runtime.run_folder import ANSWERS
 
@@ -70,6 +72,26 @@ def test_a_run_of_another_kind_is_refused(shell, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "experiment.json").write_text('{"name": "digits"}')
     assert "run" in shell.fails("review", "run")
+
+
+@pytest.mark.filterwarnings("always")
+def test_damaged_metadata_of_a_camera_are_not_talked_about(shell, tmp_path, monkeypatch, recwarn):
+    picture = Image.new("RGB", (40, 40))
+    exif = picture.getexif()
+    exif[0x010E] = "a description"
+    content = jpeg(picture, exif=exif)
+    entries = content.index(b"Exif") + 14
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "damaged.jpg").write_bytes(content[:entries] + b"\xff\xff" + content[entries + 2 :])
+    shown = []
+
+    def show_all(review, on_stop):
+        shown.append(Thumbnails(review.session.photos).jpeg(0, "small"))
+
+    monkeypatch.setattr(Review, "serve", show_all)
+    shell.succeeds("review", "photos", "--no-browser")
+    assert len(shown) == 1
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,7 +81,8 @@ def review(
     source, place = Source(photos, out, tuple(labels or ())), Place(host, port, opens_browser=browser, is_public=public)
     name, file = features_of(source, features, weights)
     embedder = PretrainedEmbedder(name, weights=file, device=choose_device(device))
-    with open_review(source, embedder, place) as found:
+    with warnings.catch_warnings(), open_review(source, embedder, place) as found:
+        warnings.filterwarnings("ignore", module=r"PIL\.")  # of damaged metadata: the picture itself is read
         announce(found, is_public=public, is_alone=not browser)
         found.open_browser()
         found.serve(lambda: typer.echo("stopped     writing labels, report and model …"))
