@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -332,6 +333,22 @@ def test_pillow_s_own_limit_stands_as_it_stood(tmp_path: Path) -> None:
     (tmp_path / "large.jpg").write_bytes(flat_jpeg(20_000, n_blocks=4))
     with contextlib.suppress(OSError):
         decode(tmp_path / "large.jpg", size=32)
+    assert before == Image.MAX_IMAGE_PIXELS
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_large_jpeg_is_read_without_a_word(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """Pillow warns of more than 89 million pixels."""
+    Image.new("L", (12_000, 9_000)).save(tmp_path / "large.jpg", quality=20)
+    assert decode(tmp_path / "large.jpg", size=8).shape == (8, 8, 3)
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_pillow_s_limit_is_put_back_when_several_threads_have_opened_pictures(tmp_path: Path) -> None:
+    before = Image.MAX_IMAGE_PIXELS
+    Image.new("RGB", (8, 8)).save(tmp_path / "small.png")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: decode(tmp_path / "small.png", size=8), range(200)))
     assert before == Image.MAX_IMAGE_PIXELS
 
 

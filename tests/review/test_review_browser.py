@@ -3,6 +3,7 @@
 The system's Chromium is used. Where there is none the tests are skipped, unless LAPLACENET_REQUIRE_BROWSER is set.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -441,6 +442,43 @@ def test_every_control_has_a_name_and_light_and_dark_can_be_read(open_page, trut
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         low = page.evaluate(CONTRAST)
         assert low == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 600), (1280, 860)])
+def test_the_keys_are_shown_from_the_first_on(open_page, width, height):
+    page = open_page(width=width, height=height)
+    page.keyboard.press("Escape")  # out of the field for the first class
+    page.keyboard.press("h")
+    page.wait_for_selector("#keys[open]")
+    assert page.evaluate("document.querySelector('#keys').scrollTop") == 0
+    bottom = page.evaluate("document.activeElement.getBoundingClientRect().bottom")
+    assert page.evaluate("document.activeElement.textContent") == "Close"
+    assert bottom <= height
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#keys", state="hidden")
+
+
+def test_at_the_end_the_page_says_that_every_label_is_an_answer(browser, tmp_path):
+    truth = make_photos(tmp_path / "few", 8)
+    (tmp_path / "few" / "broken.jpg").write_bytes(b"no picture")
+    with served(tmp_path / "few", tmp_path / "run") as review, contextlib.closing(browser.new_page()) as page:
+        session = review.session
+        for number, photo in enumerate(session.photos):
+            if photo.name in truth:
+                label = session.new_class("a", truth[photo.name])
+                session.answer("a", {"answer": "label", "class": label, "via": "queue", "seen": 0}, [number])
+        settled(session)
+        page.goto(review.address)
+        page.wait_for_selector("text=Every picture has an answer")
+        progress = page.inner_text("section[aria-labelledby=progress-title]")
+        assert "8 of 8 pictures have your answer.\n" in progress
+        assert "Every label is your own answer." in progress
+        assert "1 file cannot be read as a picture" in progress
+        assert "random checks" not in progress
+        assert "reached" not in progress
+        number = session.row_of[next(iter(truth))]
+        session.answer("a", {"answer": "cannot tell", "via": "queue", "seen": 0}, [number])
+        page.wait_for_selector("text=except for 1 picture that you cannot tell")
 
 
 CONTRAST = """() => {

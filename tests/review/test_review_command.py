@@ -10,11 +10,15 @@ import sys
 
 import httpx
 import pytest
+from PIL import Image
 from references_cli import Shell
-from references_review import color_embedder, make_photos, settled, wait_until
+from references_review import color_embedder, jpeg, make_photos, served, settled, wait_until
 
+from laplacenet.cli.review import write
 from laplacenet.review.opening import Source
-from laplacenet.review.serve import Place, open_review
+from laplacenet.review.photos import Thumbnails
+from laplacenet.review.serve import Place, Review, open_review
+from laplacenet.runtime import RunError
 from laplacenet.runtime.run_folder import ANSWERS
 
 
@@ -70,6 +74,26 @@ def test_a_run_of_another_kind_is_refused(shell, tmp_path):
     assert "run" in shell.fails("review", "run")
 
 
+@pytest.mark.filterwarnings("always")
+def test_damaged_metadata_of_a_camera_are_not_talked_about(shell, tmp_path, monkeypatch, recwarn):
+    picture = Image.new("RGB", (40, 40))
+    exif = picture.getexif()
+    exif[0x010E] = "a description"
+    content = jpeg(picture, exif=exif)
+    entries = content.index(b"Exif") + 14
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "damaged.jpg").write_bytes(content[:entries] + b"\xff\xff" + content[entries + 2 :])
+    shown = []
+
+    def show_all(review, on_stop):
+        shown.append(Thumbnails(review.session.photos).jpeg(0, "small"))
+
+    monkeypatch.setattr(Review, "serve", show_all)
+    shell.succeeds("review", "photos", "--no-browser")
+    assert len(shown) == 1
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 @contextlib.contextmanager
 def started(folder, *arguments):
     """The process and its address; whatever happens, the process is gone afterwards."""
@@ -111,6 +135,23 @@ def test_killed_and_started_again_it_goes_on_and_ctrl_c_writes_the_labels(tmp_pa
         labels = dict(line.split(",")[:2] for line in lines[1:])
         assert labels["photo_000.png"] == "red"
         assert set(labels) <= set(truth)
+
+
+def test_a_disk_that_is_full_at_the_end_is_told_with_the_folder_and_what_to_do(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    make_photos(tmp_path / "photos", 8)
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        answer(review.address, 0, "red")
+        with monkeypatch.context() as patch:
+            patch.setattr("laplacenet.review.outputs.write_labels", full)
+            with pytest.raises(RunError) as caught:
+                write(review)
+    assert str(caught.value) == (
+        f"{tmp_path / 'run'}: labels, report and model were not written (No space left on device);"
+        " all answers are saved; start it again to write the files"
+    )
 
 
 def test_a_review_that_is_stopped_at_once_stops(tmp_path):

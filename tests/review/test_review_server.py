@@ -56,6 +56,16 @@ def test_without_the_token_nothing_is_shown(review):
         assert httpx.get(origin(review) + path).status_code == 403
 
 
+def test_a_person_with_an_old_address_reads_a_sentence_and_a_program_json(review):
+    address = origin(review) + "/?token=old"
+    page = httpx.get(address, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page.status_code == 403
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<p>Open the address that was printed when the program started.</p>" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert httpx.get(address).json() == {"error": "open the address that was printed when the program started"}
+
+
 def test_the_token_is_changed_for_a_cookie_and_leaves_the_address(review):
     response = httpx.get(review.address)
     assert response.status_code == 303
@@ -258,7 +268,8 @@ def test_an_answer_that_the_disk_does_not_take_is_not_acknowledged(client, revie
     with monkeypatch.context() as patch:
         patch.setattr("laplacenet.review.journal.os.fsync", full)
         response = post(client, "/api/answer", **answer)
-    assert (response.status_code, response.json()["error"]) == (507, "not saved: No space left on device")
+    assert response.status_code == 507
+    assert response.json()["error"] == "the disk did not take it (No space left on device)"
     assert client.get("/api/summary").json()["n"] == n
     assert review.session.journal.path.stat().st_size == size
     assert (
@@ -317,6 +328,22 @@ def test_files_are_written_on_request(client, review):
     post(client, "/api/answer", answer="label", name="green", pictures=[2], via="queue", seen=0)
     assert post(client, "/api/write").json()["n_given"] >= 2
     assert (review.folder.path / "labels.csv").is_file()
+
+
+def test_files_that_the_disk_does_not_take_are_named_and_the_answers_are_safe(client, review, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    post(client, "/api/answer", answer="label", name="red", pictures=[1], via="queue", seen=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("laplacenet.review.outputs.write_labels", full)
+        response = post(client, "/api/write")
+    assert response.status_code == 507
+    assert response.json()["error"] == (
+        f"{review.folder.path}: labels, report and model were not written (No space left on device);"
+        " all answers are saved"
+    )
+    assert post(client, "/api/write").status_code == 200
 
 
 def test_small_answers_are_not_held_back(review):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from references_review import color_embedder, make_photos, open_session, settled, wait_until
+from references_review import color_embedder, make_photos, open_session, served, settled, wait_until
 
 from laplacenet.review import live, propagation, views
 from laplacenet.review.known import current_columns
@@ -197,6 +197,13 @@ def test_names_that_no_class_may_have_are_refused(session, name):
         session.new_class("a", name)
 
 
+@pytest.mark.parametrize("name", ["", "  ", "\u200d"])
+def test_a_name_of_nothing_but_spaces_is_asked_for_again(session, name):
+    label = session.new_class("a", "cat")
+    with pytest.raises(InputError, match=r"^type a name of 1 to 80 printable characters$"):
+        session.rename("a", label, name)
+
+
 def test_none_of_these_is_no_class_and_is_written_as_such(session, truth, tmp_path):
     play(session, truth, 15)
     number = next(k for k in range(N) if session.photos[k].name not in session.state.answers)
@@ -277,6 +284,72 @@ def test_merging_classes_moves_their_pictures(session):
     assert [one["name"] for one in views.summary(session)["classes"]] == ["cat"]
     session.undo("a")
     assert session.state.target(session.photos[2].name) == 1
+
+
+def scores_of(session):
+    """For each picture its label and how sure, whichever columns the result has."""
+    return [session.label_of(number, session.live.current)[:2] for number in range(N)]
+
+
+def test_a_merge_that_is_undone_leaves_all_labels_as_they_were(session, truth):
+    play(session, truth, 18)
+    before = scores_of(session)
+    session.merge("a", session.state.class_called("green"), session.state.class_called("blue"))
+    assert scores_of(settled(session)) != before
+    session.undo("a")
+    assert scores_of(settled(session)) == before
+
+
+def test_answers_that_are_undone_one_after_another_leave_all_labels_as_they_were(session, truth):
+    play(session, truth, 9)
+    before = scores_of(session)
+    open_ones = [k for k, photo in enumerate(session.photos) if photo.name not in session.state.answers]
+    for number in open_ones[:3]:
+        give(session, number, "red" if truth[session.photos[number].name] != "red" else "blue")
+        settled(session)
+    for _ in range(3):
+        session.undo("a")
+        settled(session)
+    assert scores_of(session) == before
+
+
+def test_nothing_is_left_of_an_answer_that_was_undone_long_after(photos, truth, tmp_path):
+    """Both sessions have the same answers in the end; in one of them there were wrong ones in between."""
+    found = []
+    for n_wrong in (0, 9):
+        session = open_session(photos, tmp_path / f"run{n_wrong}")
+        session.start()
+        for number in range(6):
+            give(settled(session), number, truth[session.photos[number].name])
+        for number in range(20, 20 + n_wrong):
+            give(settled(session), number, "red")
+        for _ in range(n_wrong):
+            session.undo("a")
+        settled(session)
+        if n_wrong == 0:  # labels that have followed answer by answer may differ a little
+            assert session.settle(60)
+        found.append(scores_of(session))
+        session.close()
+    assert found[0] == found[1]
+
+
+def test_the_files_of_the_same_answers_are_the_same_after_a_restart(tmp_path, truth):
+    """Labels on the page follow each answer from where they were; those in the files come from the answers alone."""
+    labels = []
+    with served(tmp_path / "photos", tmp_path / "run") as review:
+        play(review.session, truth, 12)
+        review.write()
+        labels.append((tmp_path / "run" / "labels.csv").read_text())
+        assert review.session.live.current.is_fresh, "the page shows what was written"
+        label = review.session.state.class_called("green")
+        review.session.merge("a", label, review.session.state.class_called("blue"))
+        settled(review.session)
+        review.session.undo("a")
+    labels.append((tmp_path / "run" / "labels.csv").read_text())
+    with served(tmp_path / "photos", tmp_path / "run"):
+        pass
+    labels.append((tmp_path / "run" / "labels.csv").read_text())
+    assert labels[0] == labels[1] == labels[2]
 
 
 def test_a_class_with_pictures_is_not_removed(session):
@@ -413,8 +486,31 @@ def test_files_that_are_no_pictures_are_set_aside(photos, tmp_path):
     session.start()
     try:
         settled(session)
-        assert views.summary(session)["unreadable"] == 1
+        summary = views.summary(session)
+        assert (summary["files"], summary["pictures"], summary["unreadable"]) == (N + 1, N, 1)
         assert len(session.live.current.embedded) == N
+    finally:
+        session.close()
+
+
+def test_when_every_picture_has_an_answer_there_is_nothing_to_estimate(photos, truth, tmp_path):
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    session = open_session(photos, tmp_path / "run")
+    session.start()
+    try:
+        for number, photo in enumerate(settled(session).photos):
+            if photo.name in truth:
+                give(session, number, truth[photo.name])
+        summary = views.summary(settled(session))
+        assert (summary["answered"], summary["pictures"], summary["goals"]) == (N, N, {})
+        broken = session.row_of["broken.jpg"]
+        session.answer("a", {"answer": "cannot tell", "via": "queue", "seen": 0}, [broken])
+        assert views.summary(session)["answered"] == N
+        give(session, broken, "red")  # it has a line in labels.csv
+        summary = views.summary(session)
+        assert (summary["answered"], summary["pictures"]) == (N + 1, N + 1)
+        write_outputs(settled(session), tmp_path / "run", title="photos", started_at=0.0)
+        assert "nothing to estimate" in (tmp_path / "run" / "report.html").read_text()
     finally:
         session.close()
 
@@ -466,6 +562,21 @@ def test_a_warm_start_ends_where_a_cold_one_does():
     cold = Propagation(embedded).scores(placed, columns)
     assert float((scores - cold).abs().mean()) < 0.02  # guesses have gone through more rounds, and calibration
     assert float((scores.argmax(1) == cold.argmax(1)).float().mean()) > 0.98
+
+
+def test_a_start_with_many_answers_labels_about_as_well_as_they_did_one_by_one():
+    """With three rounds of guesses, as many as a start with the first answers has, it is seven points worse."""
+    rng, n, columns = np.random.default_rng(1), 1500, list(range(6))
+    truth = rng.integers(0, 6, n)
+    vectors = rng.normal(0, 1, (6, 64))[truth] * 0.3 + rng.normal(0, 1, (n, 64))
+    embedded, truth = join(torch.arange(n), torch.from_numpy(vectors).float()), torch.from_numpy(truth)
+    one_by_one = Propagation(embedded)
+    for n_answers in range(15, 36):
+        y = torch.where(torch.arange(n) < n_answers, truth, -1)
+        scores = one_by_one.scores(y, columns)
+    at_once = Propagation(embedded).scores(y, columns)
+    warm, cold = (float((found.argmax(1) == truth).float().mean()) for found in (scores, at_once))
+    assert cold > warm - 0.03
 
 
 def test_a_quick_pass_does_not_change_where_the_full_one_ends(exact):

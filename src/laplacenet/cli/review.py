@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,7 +81,8 @@ def review(
     source, place = Source(photos, out, tuple(labels or ())), Place(host, port, opens_browser=browser, is_public=public)
     name, file = features_of(source, features, weights)
     embedder = PretrainedEmbedder(name, weights=file, device=choose_device(device))
-    with open_review(source, embedder, place) as found:
+    with warnings.catch_warnings(), open_review(source, embedder, place) as found:
+        warnings.filterwarnings("ignore", module=r"PIL\.")  # of damaged metadata: the picture itself is read
         announce(found, is_public=public, is_alone=not browser)
         found.open_browser()
         found.serve(lambda: typer.echo("stopped     writing labels, report and model …"))
@@ -97,7 +99,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
             " pictures and answer",
             err=True,
         )
-    typer.echo(f"review      {counted(len(found.session.photos), 'picture')}; stop with Ctrl-C")
+    typer.echo(f"review      {counted(len(found.session.photos), 'picture file')}; stop with Ctrl-C")
     typer.echo(f"address     {found.address}")
     if is_alone:
         machine = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -106,7 +108,7 @@ def announce(found: "Review", *, is_public: bool, is_alone: bool) -> None:
 
 def write(found: "Review") -> None:
     """Write the labels, or say why there are none."""
-    from laplacenet.runtime import InputError
+    from laplacenet.runtime import InputError, RunError
 
     files = "answers.jsonl, labels.csv, report.html, model.safetensors"
     try:
@@ -114,6 +116,8 @@ def write(found: "Review") -> None:
     except InputError as error:
         say(f"labels      {error}")
         files = "answers.jsonl"
+    except RunError as error:
+        raise RunError(f"{error}; start it again to write the files") from error
     else:
         typer.echo(f"labels      {written['n_labels']} written, {written['n_given']} of them given")
     say(f"run folder  {found.folder.path}  ({files})")

@@ -58,7 +58,6 @@ _MARKER = re.compile(rb"\xff+([\x01-\xcf\xd8-\xfe])", re.DOTALL)
 _EIGHT_BITS = ((np.arange(65536) + 128) // 257).astype(np.uint8)
 
 _alone = threading.Lock()
-_limit_lifted = threading.Lock()
 
 
 Stop = Callable[[], bool]
@@ -158,24 +157,42 @@ def fitted(image: Image.Image, width: int, height: int) -> Image.Image:
     return ImageOps.fit(image, (width, height), method=Image.Resampling.BICUBIC)
 
 
+class _WithoutLimit:
+    """While any thread is in it, Pillow has no limit on pixels: its own would warn of or refuse a JPEG before it is
+    asked for an eighth."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._limit: int | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+            self._n_inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                Image.MAX_IMAGE_PIXELS = self._limit
+
+
+_without_limit = _WithoutLimit()
+
+
 def _open_image(file: BinaryIO) -> Image.Image:
-    """The picture's header read; Pillow's own limit on pixels would refuse a JPEG before it is asked for an eighth."""
+    """The picture's header read; what may be decoded is limited by the budget of this module."""
     if not file.read(1):
         raise ValueError("the file is empty")
     require_few_strips(file)
     file.seek(0)
     try:
-        return Image.open(file, formats=FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        file.seek(0)
+        with _without_limit:
+            return Image.open(file, formats=FORMATS)
     except UnidentifiedImageError as error:
         raise ValueError(f"not a picture in {', '.join(FORMATS)}, or its header is damaged") from error
-    with _limit_lifted:
-        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-        try:
-            return Image.open(file, formats=FORMATS)
-        finally:
-            Image.MAX_IMAGE_PIXELS = limit
 
 
 def _require_affordable(image: Image.Image, full_size: tuple[int, int], file: BinaryIO) -> int:

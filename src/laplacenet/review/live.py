@@ -3,9 +3,11 @@
 If a full result takes long, a quick one comes first, followed by the full one unless there is a newer answer.
 """
 
+import copy
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -22,24 +24,32 @@ LONG_S = 0.08
 """A quick result comes first if full results take longer than this."""
 FADING = 0.9
 """How fast earlier times are forgotten: a result after a new class takes longer than those that follow."""
+N_KEPT = 4
+"""Full results that are kept, so that undoing the last answers gives the labels of before, and at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """What the model may learn from: the classes of the pictures that have one, as of journal entry `n`.
 
-    `is_open` are pictures that may be asked for: without an answer, or with one that is kept back.
+    `is_open` are pictures that may be asked for: without an answer, or with one that is kept back. `starts_afresh` asks
+    for what these answers alone lead to, in whichever order they came and whatever was undone in between.
     """
 
     n: int
     targets: dict[int, int]
     rejected: dict[int, set[int]]
     is_open: Bool[Tensor, " pictures"]
+    starts_afresh: bool = False
 
     def teaches_the_same(self, other: "Given") -> bool:
         """Whether nothing but the number of the entry differs: a class was named, or an answer is kept back."""
         is_same = self.targets == other.targets and self.rejected == other.rejected
         return is_same and torch.equal(self.is_open, other.is_open)
+
+    def adds_to(self, other: "Given") -> bool:
+        """Whether all answers of the other one still hold: none was undone, changed or moved to another class."""
+        return other.targets.items() <= self.targets.items()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +66,8 @@ class Result:
     """Each picture's row among the embedded ones, −1 where it has none."""
     is_full: bool = True
     """No better one is on its way."""
+    is_fresh: bool = False
+    """The answers alone have led to it, not the results before."""
 
 
 class Live:
@@ -85,19 +97,30 @@ class Live:
             self._thread.join(timeout=30)
 
     @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def is_settled(self) -> bool:
         """Whether all answers have been propagated; without embeddings there is nothing to do."""
         with self._wakeup:
             given, current = self._given, self.current
             if given is None or self._embedded is None:
                 return True
-            is_current = current is not None and current.n == given.n and current.embedded is self._embedded
-            return is_current and current is not None and current.is_full
+            if current is None or current.n != given.n or current.embedded is not self._embedded:
+                return False
+            return current.is_full and (current.is_fresh or not given.starts_afresh)
 
     def give(self, given: Given) -> None:
         with self._wakeup:
             self._given = given
             self._wakeup.notify_all()
+
+    def start_afresh(self) -> None:
+        """Have the next result come from the answers alone, as it would after a restart."""
+        with self._wakeup:
+            if self._given is not None:
+                self.give(replace(self._given, starts_afresh=True))
 
     def embed(self, embedded: Embedded) -> None:
         with self._wakeup:
@@ -134,7 +157,7 @@ class Live:
                 spreader = None
 
     def _spread(self, spreader: "Spreader", given: Given) -> None:
-        is_long = spreader.elapsed_s > LONG_S and not spreader.has_spread(given)
+        is_long = (spreader.elapsed_s > LONG_S or spreader.must_start_afresh(given)) and not spreader.has_spread(given)
         if is_long:
             self._publish(spreader.spread_quickly(given))
         full = spreader.spread(given, is_stale=(lambda: self._given is not given) if is_long else never)
@@ -156,7 +179,9 @@ class Spreader:
         self.embedded = embedded
         self.elapsed_s = 0.0
         """What a full result may take, by the last ones."""
-        self._last: tuple[Given, Result] | None = None
+        self._kept: deque[_Kept] = deque(maxlen=N_KEPT)
+        self._taught: Given | None = None
+        """What the propagation has learned from, be it in part."""
         self._propagation, self._regions = Propagation(embedded), regions(embedded, seed=seed)
         self._place = torch.full((n_pictures,), -1)
         self._place[embedded.rows] = torch.arange(len(embedded))
@@ -164,21 +189,35 @@ class Spreader:
     @torch.no_grad()
     def spread(self, given: Given, *, is_stale: Callable[[], bool] = never) -> Result | None:
         """None where `is_stale` said, on the way, that there is something newer."""
-        if self._last is not None and self.has_spread(given):
-            return replace(self._last[1], n=given.n)
+        kept = self._find(given)
+        if kept is not None:
+            self._propagation, self._taught = copy.copy(kept.propagation), kept.given
+            return replace(kept.result, n=given.n)
         started_at = time.monotonic()
+        is_fresh = self._taught is None or self.must_start_afresh(given)
+        if is_fresh:
+            self._propagation = Propagation(self.embedded)
+        self._taught = given
         y, columns = self._labels(given)
         scores = self._propagation.scores(y, columns, is_stale=is_stale) if columns else self._nothing()
         if scores is None:
             return None
-        found = self._result(given, columns, scores)
+        found = replace(self._result(given, columns, scores), is_fresh=is_fresh)
         self.elapsed_s = max(time.monotonic() - started_at, FADING * self.elapsed_s)
-        self._last = given, found
+        self._kept.append(_Kept(given, found, copy.copy(self._propagation)))
         return found
 
     def has_spread(self, given: Given) -> bool:
-        """Whether there is nothing new to learn since the last full result."""
-        return self._last is not None and given.teaches_the_same(self._last[0])
+        """Whether one of the last full results has these answers: nothing is new, or the last ones were undone."""
+        return self._find(given) is not None
+
+    def must_start_afresh(self, given: Given) -> bool:
+        """Whether an answer that was learned from no longer holds: its traces would stay in all that follows."""
+        return given.starts_afresh or (self._taught is not None and not given.adds_to(self._taught))
+
+    def _find(self, given: Given) -> "_Kept | None":
+        fitting = (kept for kept in reversed(self._kept) if kept.result.is_fresh or not given.starts_afresh)
+        return next((kept for kept in fitting if given.teaches_the_same(kept.given)), None)
 
     @torch.no_grad()
     def spread_quickly(self, given: Given) -> Result:
@@ -204,6 +243,15 @@ class Spreader:
         reject(scores, self._place, given.rejected, columns)
         ranking = rank(self.embedded, scores, given.is_open[self.embedded.rows])
         return Result(given.n, self.embedded, tuple(columns), scores, ranking, self._regions, self._place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A full result, and the propagation that led to it, from which the next answer goes on."""
+
+    given: Given
+    result: Result
+    propagation: Propagation
 
 
 def reject(

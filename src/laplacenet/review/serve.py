@@ -29,13 +29,13 @@ from laplacenet.review.embedding import Embedder
 from laplacenet.review.opening import Opened, Source, open_session
 from laplacenet.review.outputs import write_outputs
 from laplacenet.review.server import Site, application
-from laplacenet.runtime import InputError, read_json
+from laplacenet.runtime import InputError, RunError, read_json
 
 LOOPBACK = "127.0.0.1"
 N_TOKEN_BYTES = 24
 TOKEN = re.compile(f"[A-Za-z0-9_-]{{{N_TOKEN_BYTES},100}}")
 """It becomes a part of the address and of a cookie."""
-SETTLE_S = 10.0
+SETTLE_S = 30.0
 POLL_S = 0.05
 HEAD_TIMEOUT_S = 10.0
 """Time limit for the head of a request: idle connections would keep others out."""
@@ -119,7 +119,8 @@ class Review:
 
     def _repr_html_(self) -> str:
         """The link that a notebook shows."""
-        return f'<a href="{self.address}" target="_blank" rel="noopener">Review {len(self.session.photos)} pictures</a>'
+        text = f"Review {len(self.session.photos)} picture files"
+        return f'<a href="{self.address}" target="_blank" rel="noopener">{text}</a>'
 
     @property
     def address(self) -> str:
@@ -135,7 +136,15 @@ class Review:
         return tuple(f"{name}:{self.port}" for name in sorted(names))
 
     def write(self) -> dict[str, Any]:
-        return write_outputs(self.session, self.folder.path, title=self.photos.name, started_at=self.started_at)
+        """Labels, report and model, which depend on the answers and not on what was undone before."""
+        self.session.settle(SETTLE_S)
+        try:
+            return write_outputs(self.session, self.folder.path, title=self.photos.name, started_at=self.started_at)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(
+                f"{self.folder.path}: labels, report and model were not written ({reason}); all answers are saved"
+            ) from error
 
     def serve(self, on_stop: Callable[[], None] = lambda: None) -> None:
         """Until SIGINT or SIGTERM; only in the main thread are signals caught. `on_stop` is called when nobody can

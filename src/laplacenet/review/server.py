@@ -7,6 +7,7 @@ and origins are checked, so that no other site can send requests through the bro
 import asyncio
 import contextlib
 import hmac
+import html
 import importlib.resources
 import json
 import re
@@ -25,7 +26,7 @@ from laplacenet.review import views
 from laplacenet.review.photos import SIDES, Thumbnails
 from laplacenet.review.session import Session
 from laplacenet.review.state import ANSWERS, LABEL
-from laplacenet.runtime import InputError
+from laplacenet.runtime import InputError, RunError
 
 LARGEST_BODY = 1 << 20
 BODY_TIMEOUT_S = 10.0
@@ -78,26 +79,27 @@ class Gate:
     def refusal(self, request: Request) -> Response | None:
         """Why the request is refused; None if it is allowed."""
         headers = Headers(scope=request.scope)
+        refuse = refused_page if "text/html" in headers.get("accept", "") else refused
         host = headers.get("host", "")
         if host not in self.hosts:
-            return refused(421, "this address is not served here")
+            return refuse(421, "this address is not served here")
         origin = headers.get("origin")
         if any(one != f"http://{host}" for one in headers.getlist("origin")):
-            return refused(403, "requests from other sites are refused")
+            return refuse(403, "requests from other sites are refused")
         is_from_elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
         # a link from elsewhere may open the page with its token, nothing more
         if is_from_elsewhere and (request.method != "GET" or request.url.path != "/"):
-            return refused(403, "requests from other sites are refused")
+            return refuse(403, "requests from other sites are refused")
         if request.method not in ("GET", "HEAD") and origin is None:
-            return refused(403, "a request that changes something must say where it comes from")
+            return refuse(403, "a request that changes something must say where it comes from")
         if request.url.path == "/" and same(request.query_params.get("token", ""), self.token):
             response = enter(is_from_elsewhere=headers.get("sec-fetch-site") == "cross-site")
             response.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
             return response
         if not same(request.cookies.get(self.cookie, ""), self.token):
-            return refused(403, "open the address that was printed when the program started")
+            return refuse(403, "open the address that was printed when the program started")
         if int_or(headers.get("content-length"), 0) > LARGEST_BODY:
-            return refused(413, f"more than {LARGEST_BODY} bytes")
+            return refuse(413, f"more than {LARGEST_BODY} bytes")
         return None
 
 
@@ -119,6 +121,16 @@ def int_or(text: str | None, default: int) -> int:
 
 def refused(status: int, reason: str) -> Response:
     return JSONResponse({"error": reason}, status_code=status)
+
+
+def refused_page(status: int, reason: str) -> Response:
+    """The same for a person who opens an address in the browser."""
+    content = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<meta name="color-scheme" content="light dark"><title>LaplaceNet review</title>'
+        f"<h1>This page cannot be shown</h1><p>{html.escape(reason[:1].upper() + reason[1:])}.</p>"
+    )
+    return HTMLResponse(content, status_code=status)
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -372,7 +384,9 @@ def guarded(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
         except TimeoutError:
             return refused(408, "the request did not arrive in time")
         except OSError as error:  # the disk is full: the answer was not kept, and the page must say so
-            return refused(507, f"not saved: {error.strerror or error}")
+            return refused(507, f"the disk did not take it ({error.strerror or error})")
+        except RunError as error:
+            return refused(507, str(error))
 
     return handle
 

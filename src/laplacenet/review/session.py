@@ -66,11 +66,16 @@ class Session:
         self.journal.close()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until the last answer is propagated; returns whether it was in time."""
+        """Wait until the labels are what the answers alone lead to, as after a restart; whether it was in time."""
         until = time.monotonic() + timeout_s
-        while not self.live.is_settled and time.monotonic() < until:
+        while self.live.is_running and time.monotonic() < until:
+            if self.live.is_settled:
+                current = self.live.current
+                if current is None or current.is_fresh:
+                    return True
+                self.live.start_afresh()
             time.sleep(0.01)
-        return self.live.is_settled
+        return False
 
     def _note_progress(self) -> None:
         self.on_change()
@@ -371,7 +376,7 @@ class Session:
 
     def goals(self, estimate: AccuracyEstimate) -> dict[str, int | None]:
         result = self.live.current
-        if result is None or estimate.value is None or not result.columns:
+        if result is None or estimate.n_audits < FEWEST or not result.columns:
             return {}
         is_unanswered = torch.from_numpy(~self.known.is_answered)[result.embedded.rows]
         doubts = 1 - best_guess(result)[0][is_unanswered]
@@ -383,7 +388,9 @@ class Session:
 def checked_name(name: str) -> str:
     """The name of a class as it is stored: one line of limited length."""
     name = " ".join(name.split()).strip(JOINERS)
-    if not name or len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
+    if not name:
+        raise InputError(f"type a name of 1 to {LONGEST_NAME} printable characters")
+    if len(name) > LONGEST_NAME or not name.translate(dict.fromkeys(map(ord, JOINERS))).isprintable():
         raise InputError(f"class {reprlib.repr(name)}: a class's name has 1 to {LONGEST_NAME} printable characters")
     if folded(name) in RESERVED:
         raise InputError(f"{name!r} means that a picture belongs to no class; choose another name, or press 0")

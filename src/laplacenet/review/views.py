@@ -32,9 +32,11 @@ LEAST_RATIO = (1 - WRONG_SHARE) / WRONG_SHARE
 def summary(session: Session) -> dict[str, Any]:
     """Counts, classes, the estimate with its curve, and how far embedding is.
 
+    A file that cannot be read is no picture, unless it has a label all the same, from a file or before it was tried.
     Only the state is read under the lock: answers must not wait for computations.
     """
     result, known, embedding = session.live.current, session.known, session.embedding
+    is_picture = embedding.is_readable | (known.targets != UNKNOWN)
     estimate = session.estimate()
     counts = label_counts(known, result, session.state)
     with session.lock:
@@ -54,9 +56,10 @@ def summary(session: Session) -> dict[str, Any]:
         "computed": 0 if result is None else result.n,
         "joined": 0 if result is None else len(result.embedded),
         "layouts": session.n_layouts,
-        "pictures": len(session.photos),
+        "files": len(session.photos),
+        "pictures": int(is_picture.sum()),
         "labeled": 0 if result is None or not result.columns else len(result.embedded),
-        "answered": int(known.is_answered.sum()),
+        "answered": int((known.is_answered & is_picture).sum()),
         "none": counts.get(NONE_ID, NOTHING_COUNTED),
         "goals": session.goals(estimate),
         "estimate": {

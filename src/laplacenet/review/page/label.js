@@ -100,11 +100,11 @@ export class LabelView {
   }
 
   renderNothing(kind) {
-    const { embedding_error: error, unreadable, pictures } = this.app.summary;
+    const { embedding_error: error, unreadable, files } = this.app.summary;
     const [heading, text] = kind === "done" ? ["Every picture has an answer", "Look at the classes and their suspects, or stop the program with Ctrl-C: labels.csv is written then."]
       : kind === "unreachable" ? ["Waiting for the program…", "It does not answer. Start it again with the same command: this page goes on by itself. What it had not confirmed is asked again."]
       : error ? ["The pictures cannot be read", error]
-      : unreadable === pictures ? ["Nothing to label", `None of the ${counted(pictures, "file")} can be read as a picture.`]
+      : unreadable === files ? ["Nothing to label", `None of the ${counted(files, "file")} can be read as a picture.`]
       : ["Reading the pictures…", "The first question comes in a moment."];
     this.heading.textContent = heading;
     this.action.replaceChildren();

@@ -36,13 +36,13 @@ export class Side {
     byId("none-count").textContent = this.counts(summary.none);
     byId("answered").textContent = `${count(summary.answered)} of ${counted(summary.pictures, "picture")} ${summary.answered === 1 ? "has" : "have"} your answer${foundText(summary)}.`;
     byId("brief").textContent = briefText(summary);
-    const isEmbedding = summary.embedded < summary.pictures || summary.embedding_error;
+    const isEmbedding = summary.embedded < summary.files || summary.embedding_error;
     byId("embedding").hidden = !isEmbedding;
     byId("embedding-text").textContent = summary.embedding_error ? `Reading the pictures failed: ${summary.embedding_error}`
-      : `Reading the pictures: ${count(summary.embedded)} of ${count(summary.pictures)}`;
-    byId("embedding-bar").value = summary.embedded / summary.pictures;
-    byId("accuracy").replaceChildren(...accuracyText(summary.estimate));
-    byId("goals").replaceChildren(...Object.entries(summary.goals).map(([goal, n]) => h("li", {},
+      : `Reading the pictures: ${count(summary.embedded)} of ${count(summary.files)}`;
+    byId("embedding-bar").value = summary.embedded / summary.files;
+    byId("accuracy").replaceChildren(...(isAnswered(summary) ? [ownText(summary)] : accuracyText(summary.estimate)));
+    byId("goals").replaceChildren(...Object.entries(isAnswered(summary) ? {} : summary.goals).map(([goal, n]) => h("li", {},
       n === 0 ? `${goal.replace("%", " %")} right: reached` : `${goal.replace("%", " %")} right: about ${count(rounded(n))} more answers`)));
     const notes = summary.unreadable ? [summary.unreadable === 1 ? "1 file cannot be read as a picture" : `${count(summary.unreadable)} files cannot be read as pictures`, ...summary.notes] : summary.notes;
     byId("notes").replaceChildren(...notes.map((note) => h("li", {}, note)));
@@ -159,15 +159,21 @@ export class Side {
   }
 }
 
-function foundText(summary) {
-  const found = summary.none.found + summary.classes.reduce((total, one) => total + one.found, 0);
-  return found ? `, the model labels ${count(found)}` : "";
+const found = (summary) => summary.none.found + summary.classes.reduce((total, one) => total + one.found, 0);
+const foundText = (summary) => found(summary) ? `, the model labels ${count(found(summary))}` : "";
+
+// Then no random check can come any more, and there is nothing to estimate.
+const isAnswered = (summary) => summary.pictures > 0 && summary.answered === summary.pictures;
+
+function ownText(summary) {
+  const untold = found(summary); // what is left to the model
+  return untold ? `Every label is your own answer, except for ${counted(untold, "picture")} that you cannot tell.` : "Every label is your own answer.";
 }
 
 function briefText(summary) {
   const { audits, value, low, high } = summary.estimate;
   const range = `${Math.floor(100 * low)}–${Math.ceil(100 * high)}\u00a0%`;
-  const right = !audits ? "" : value === null ? ` · ${range} right` : ` · about ${percent(value)} right`;
+  const right = !audits || isAnswered(summary) ? "" : value === null ? ` · ${range} right` : ` · about ${percent(value)} right`;
   return `${count(summary.answered)} of ${count(summary.pictures)} answered${right}`;
 }
 
