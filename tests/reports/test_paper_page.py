@@ -104,6 +104,18 @@ def test_names_in_a_record_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [8, 9]  # with other settings; runs
 
 
+def test_a_record_with_too_few_labels_is_listed_but_counts_nowhere_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_record(tmp_path / "results", record_of(headline_with_views(3), n_labeled=100, test_error=0.1234))
+    write_report(tmp_path / "results", tmp_path / "out")
+    markdown = (tmp_path / "out" / "report.md").read_text()
+    (row,) = (line for line in markdown.splitlines() if "12.34" in line)
+    assert row.endswith("| no, 100 labels instead of 4000 |")
+    assert "nothing recorded yet" in markdown
+    assert caplog.messages == [f"{path}: is left out of the tables (100 labels instead of 4000)"]
+
+
 def test_a_record_with_other_settings_is_listed_but_fills_no_table_of_the_papers(tmp_path: Path) -> None:
     record = record_of(headline_with_views(3), test_error=0.1234)
     other = replace(record, key=replace(record.key, overrides=("train.lr=0.1",)))

@@ -25,10 +25,10 @@ from laplacenet.experiments.paper.reproduce import (
     Places,
     PlannedRun,
     carry_out,
-    given_rows,
     is_recorded,
     plan_run,
     plan_runs,
+    require_whole_split,
     unique,
     unreadable_datasets,
 )
@@ -281,8 +281,8 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
         todo = [run for run in todo if run.experiment.data.name not in reasons]
     counts = f"{n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}"
     typer.echo(f"{counted(len(runs), 'run')}: {counts}", err=True)
-    for run in todo:  # a split that is missing is refused before the first run
-        given_rows(run)
+    for run in todo:  # before the first run
+        require_whole_split(run)
     if todo:  # minutes of training should not end in a place that cannot be written to
         group.by_first(lambda: require_folder(places.results, option="--results"))
         group.by_first(lambda: require_folder(places.runs, option="--runs"))
