@@ -112,6 +112,7 @@ def test_a_record_with_too_few_labels_is_listed_but_counts_nowhere_and_says_so(
     markdown = (tmp_path / "out" / "report.md").read_text()
     (row,) = (line for line in markdown.splitlines() if "12.34" in line)
     assert row.endswith("| no, 100 labels instead of 4000 |")
+    assert "From 1 record." in markdown
     assert "nothing recorded yet" in markdown
     assert caplog.messages == [f"{path}: is left out of the tables (100 labels instead of 4000)"]
 
@@ -143,7 +144,7 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     on_gpu = BenchRecord(origin, {}, {"epochs": (base, larger)}, missing=(), elapsed_s=1.0, is_complete=True)
     slower = replace(larger, epoch_s=99.0)
     on_cpu = replace(
-        on_gpu, provenance=origin | {"hardware": {"device": "cpu", "threads": 2}}, rows={"epochs": (base, slower)}
+        on_gpu, provenance=origin | {"hardware": {"device": "cpu", "threads": 1}}, rows={"epochs": (base, slower)}
     )
     before = replace(on_gpu, provenance=origin | {"date": "2025-01-01T10:00"}, rows={"epochs": (base, slower)})
     for record in (before, on_gpu, on_cpu):
@@ -155,6 +156,7 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     assert f"**{(1.5 / 306) / (2.0 / 920):.2f}** (306 steps)" in row
     assert "**1.50** (306 steps)" in row
     assert newest_side_by_side([on_cpu]) is None
+    assert "CPU, one thread, torch 2.13" in (tmp_path / "out" / "bench.md").read_text()
 
 
 def test_the_invariance_under_weaker_views_stands_beside_where_it_is_recorded(tmp_path: Path) -> None:
