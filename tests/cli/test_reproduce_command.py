@@ -200,6 +200,13 @@ def test_a_split_that_was_cut_short_is_refused_before_the_first_run(data: Path, 
         assert not (tmp_path / "work").exists()
 
 
+def test_a_split_that_was_cut_short_is_refused_where_an_earlier_version_recorded_it(data: Path, tmp_path: Path) -> None:
+    write_record(tmp_path / "results", record_of(headline_with_views(3), n_labeled=8))
+    words = ("reproduce", "table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--data-dir", data)
+    with pytest.raises(InputError, match="its split 4000/00 has 8 rows, not 4000"):
+        laplacenet(*words, "--split-file", data / "cifar100_splits.npz", "--results", tmp_path / "results")
+
+
 def test_a_list_that_calls_a_row_by_another_class_is_refused_before_training(data: Path, tmp_path: Path) -> None:
     _, lists = published_lists(data, tmp_path)
     path = lists / "8_balanced_labels" / "00.txt"
