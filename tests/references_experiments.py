@@ -20,6 +20,8 @@ TINY = (
     "train.labeled_batch_size=3",
     "train.batch_size=6",
 )
+TINY_SPLIT = "data.split_key=8/00"
+"""The other keys promise more rows than tiny data have."""
 N_LABELED = (500, 1000, 2000, 4000, 10000)
 
 
@@ -34,10 +36,20 @@ def write_tiny_data(folder: Path) -> Path:
             below.mkdir(parents=True)
             for number in range(n):
                 Image.fromarray(rng.integers(0, 256, (84, 84, 3), dtype=np.uint8)).save(below / f"{number}.png")
-    keys = {f"{n}/{split:02d}": np.arange(split, split + 8) for n in N_LABELED for split in range(5)}
-    for name in ("cifar10", "cifar100", "mini-imagenet"):
+    labels = {"cifar10": [(1 + batch + row) % 10 for batch in range(5) for row in range(4)]}
+    labels |= {"cifar100": [row % 4 for row in range(20)], "mini-imagenet": [row // 4 for row in range(12)]}
+    for name, own in labels.items():
+        splits = [balanced_rows(own, per_class=2, split=split) for split in range(5)]
+        keys = {f"{n}/{split:02d}": rows for n in (*N_LABELED, len(splits[0])) for split, rows in enumerate(splits)}
         np.savez(folder / f"{name}_splits.npz", **keys)
     return folder
+
+
+def balanced_rows(labels: list[int], *, per_class: int, split: int) -> np.ndarray:
+    """As many rows of each class, or as many as the smallest one has; other ones for each split."""
+    rows = [np.flatnonzero(np.array(labels) == label) for label in sorted(set(labels))]
+    per_class = min(per_class, *map(len, rows))
+    return np.sort(np.concatenate([np.roll(own, -split)[:per_class] for own in rows]))
 
 
 def shorten_figure_two(patch: pytest.MonkeyPatch) -> None:
@@ -95,7 +107,7 @@ def record_of(
     """A record of this experiment with these numbers in its outcome."""
     split_file = "splits.npz" if source == "published" else None
     resolved = on_split(experiment, split, split_file=split_file, base_steps=base_steps)
-    result = outcome(**values)
+    result = outcome(**({"n_labeled": experiment.data.n_labeled} | values))
     error = result.test_error or 0.0
     return Record(
         key=RunKey(experiment.name, split, source, base_steps),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from references_experiments import TINY, headline_with_views, record_of, shorten_figure_two, write_tiny_data
+from references_experiments import TINY, TINY_SPLIT, headline_with_views, record_of, shorten_figure_two, write_tiny_data
 from typer.testing import CliRunner
 
 from laplacenet.cli.app import app
@@ -131,7 +131,7 @@ def test_the_list_of_all_is_the_plan_in_its_order_with_what_came_out(tmp_path: P
 def test_a_cell_is_run_recorded_listed_reported_and_not_run_again(data: Path, tmp_path: Path) -> None:
     split_file = str(data / "cifar100_splits.npz")
     words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--splits", "0-1")
-    command = tiny(data, tmp_path, *words, "--split-file", split_file)
+    command = tiny(data, tmp_path, *words, "--split-file", split_file, "--set", TINY_SPLIT)
     first = laplacenet(*command)
     assert "2 runs: 0 recorded already, 2 to do" in first
     assert first.count("test error") >= 2
@@ -153,13 +153,13 @@ def published_lists(data: Path, tmp_path: Path) -> tuple[Path, Path]:
             count, number = key.split("/")
             path = lists / f"{count}_balanced_labels" / f"{number}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{row}_a_class.png a_class\n" for row in arrays[key]))
+            path.write_text("".join(f"{row}_fine{row % 4}.png fine{row % 4}\n" for row in arrays[key]))
     return splits, lists
 
 
 def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_path: Path) -> None:
     splits, lists = published_lists(data, tmp_path)
-    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2")
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--set", TINY_SPLIT)
     outcomes = []
     for place in (splits, lists):
         out = tmp_path / place.stem
@@ -172,7 +172,7 @@ def test_published_lists_give_the_same_run_as_their_row_numbers(data: Path, tmp_
 
 def test_a_run_goes_on_with_the_same_labels_from_another_place(data: Path, tmp_path: Path) -> None:
     splits, lists = published_lists(data, tmp_path)
-    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "3")
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "3", "--set", TINY_SPLIT)
     command = [*tiny(data, tmp_path, *words), "--checkpoint-every", "0.000001s"]
     with pytest.raises(TimeLimitError):
         laplacenet(*command, "--split-file", splits, "--for", "0.000001s")
@@ -186,9 +186,34 @@ def test_splits_that_are_missing_are_refused_before_the_first_run(
     monkeypatch.setattr("laplacenet.cli.reproduction.carry_out", None)
     _, lists = published_lists(data, tmp_path)
     shutil.rmtree(lists / "10000_balanced_labels")
-    words = ("table-3", "--row", "LaplaceNet", "--steps", "3", "--split-file", f"cifar100={lists}")
+    words = ("table-3", "--column", "cifar100/10000", "--steps", "3", "--split-file", f"cifar100={lists}")
     with pytest.raises(InputError, match=r"no split '10000/00'; its \d+ keys are"):
         laplacenet(*tiny(data, tmp_path / "work", *words))
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_split_that_was_cut_short_is_refused_before_the_first_run(data: Path, tmp_path: Path) -> None:
+    for place in published_lists(data, tmp_path):
+        words = ("table-3", "--row", "LaplaceNet", "--steps", "3", "--split-file", f"cifar100={place}")
+        with pytest.raises(InputError, match="its split 4000/00 has 8 rows, not 4000; give a complete one"):
+            laplacenet(*tiny(data, tmp_path / "work", *words, "--column", "cifar100/4000"))
+        assert not (tmp_path / "work").exists()
+
+
+def test_a_split_that_was_cut_short_is_refused_where_an_earlier_version_recorded_it(data: Path, tmp_path: Path) -> None:
+    write_record(tmp_path / "results", record_of(headline_with_views(3), n_labeled=8))
+    words = ("reproduce", "table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--data-dir", data)
+    with pytest.raises(InputError, match="its split 4000/00 has 8 rows, not 4000"):
+        laplacenet(*words, "--split-file", data / "cifar100_splits.npz", "--results", tmp_path / "results")
+
+
+def test_a_list_that_calls_a_row_by_another_class_is_refused_before_training(data: Path, tmp_path: Path) -> None:
+    _, lists = published_lists(data, tmp_path)
+    path = lists / "8_balanced_labels" / "00.txt"
+    path.write_text(path.read_text().replace("fine1", "fine2"))
+    words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "3", "--set", TINY_SPLIT)
+    with pytest.raises(InputError, match="calls row 1 'fine2', but in the data it is 'fine1'"):
+        laplacenet(*tiny(data, tmp_path / "work", *words, "--split-file", lists))
     assert not (tmp_path / "work").exists()
 
 
@@ -389,9 +414,10 @@ def test_a_record_under_the_name_of_another_run_is_refused_and_not_replaced(data
 
 def test_a_preset_is_laid_over_a_cell_and_recorded_apart(data: Path, tmp_path: Path) -> None:
     words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "2", "--preset", "pictures")
-    laplacenet(*tiny(data, tmp_path, *words, "--split-file", str(data / "cifar100_splits.npz")))
+    split = ("--split-file", str(data / "cifar100_splits.npz"), "--set", TINY_SPLIT)
+    laplacenet(*tiny(data, tmp_path, *words, *split))
     (record,) = read_records(tmp_path / "results")
-    assert record.key.overrides == ("preset=pictures", *TINY)
+    assert record.key.overrides == ("preset=pictures", TINY_SPLIT, *TINY)
     assert record.experiment.graph == preset_named("pictures").graph
     assert record.experiment.train.steps == 2
     assert not RecordBook([record]).series(headline_with_views(3))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laplacenet.data import Split, balanced_split, hide_labels, holds_published_lists, read_split
+from laplacenet.data import Split, VectorSet, balanced_split, hide_labels, holds_published_lists, read_split
 from laplacenet.runtime import InputError
 
 
@@ -151,6 +151,26 @@ def test_a_folder_of_published_lists_is_asked_by_their_keys(tmp_path: Path) -> N
         read_split(folder, n=5)
     with pytest.raises(InputError, match=r"500_balanced_labels/00\.txt: the split names row 40733"):
         read_split(folder, "500/00", n=40_000)
+
+
+def rows_named(*names: str) -> VectorSet:
+    """A row of each of these classes; without a label where the name is empty."""
+    class_names = tuple(dict.fromkeys(name for name in names if name))
+    labels = torch.tensor([class_names.index(name) if name else -1 for name in names])
+    return VectorSet(torch.zeros(len(names), 2), labels, class_names)
+
+
+@pytest.mark.parametrize("line", ["2_nosuch.png nosuch", "2_bird.png bird", "2_cat.png bird", "2_nosuch.png"])
+def test_a_published_list_whose_classes_contradict_the_data_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "00.txt").write_text(f"1_bird.png bird\n{line}\n")
+    with pytest.raises(InputError, match=r"00\.txt, line 2: calls row 2 '\w+', but in the data it is 'cat'"):
+        read_split(tmp_path / "00.txt", n=3, of=rows_named("cat", "bird", "cat"))
+
+
+def test_a_published_list_may_name_classes_without_their_spaces_and_rows_without_a_label(tmp_path: Path) -> None:
+    (tmp_path / "00.txt").write_text("1_pickup_truck.png pickup_truck\n2_cat.png\n0\n")
+    split = read_split(tmp_path / "00.txt", n=3, of=rows_named("bird", "pickup truck", ""))
+    assert split.labeled.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("line", ["8_cat.jpg cat", "cat_8.png cat", "8_cat.png cat extra", "8.png"])

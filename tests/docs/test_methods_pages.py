@@ -103,8 +103,9 @@ def test_the_command_of_a_page_trains(
         shell.succeeds(*words)
 
 
-def test_the_pages_say_what_is_recorded(tmp_path: Path) -> None:
+def test_the_pages_say_what_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison stands on the index and on the pages of its methods."""
+    monkeypatch.chdir(tmp_path)
     records, out = tmp_path / "results" / "methods", tmp_path / "docs"
     records.mkdir(parents=True)
     write_methods_pages(out, records)
@@ -119,6 +120,9 @@ def test_the_pages_say_what_is_recorded(tmp_path: Path) -> None:
     assert (out / "methods/short.png").is_file()
     assert "`results/methods/short.json`" in (out / "methods/fixmatch.md").read_text()
     assert "None recorded yet." in (out / "methods/uda.md").read_text()
+    records.rename(tmp_path / "rd")
+    answer = CliRunner().invoke(app, ["methods", "fixmatch", "--records", "rd"])
+    assert "\nRecorded in `rd/short.json`.\n" in answer.output
 
 
 def test_a_page_has_the_cells_under_a_preset_and_no_variants_of_them(tmp_path: Path) -> None:

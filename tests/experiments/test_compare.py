@@ -566,6 +566,7 @@ def test_a_record_alone_lets_another_machine_go_on(tmp_path: Path, monkeypatch: 
             shutil.copy(tmp_path / "first" / "records" / "equal.json", "records")
         answer = CliRunner().invoke(app, words)
         assert answer.exit_code == 0, answer.output
+        assert "table and picture: out; record: records/equal.json\n" in answer.output
     paths = [tmp_path / name / "records" / "equal.json" for name in ("first", "second")]
     before, after = (json.loads(path.read_text()) for path in paths)
     assert len(before["tuning"]) == 3

@@ -180,6 +180,16 @@ def test_a_record_with_other_settings_under_the_same_name_does_not_count() -> No
     assert RecordBook([record]).series(with_views(HEADLINE, 1)) == []
 
 
+def test_a_record_with_another_number_of_labels_than_its_cell_does_not_count() -> None:
+    """As of a list that was cut short."""
+    cut = record_of(HEADLINE, n_labeled=100)
+    fast = replace(record_of(HEADLINE, split=1), key=replace(cut.key, split=1, overrides=("preset=fast",)))
+    cut_fast = replace(cut, key=replace(cut.key, overrides=("preset=fast",)))
+    book = RecordBook([cut, fast, cut_fast])
+    assert book.series(HEADLINE) == []
+    assert [series.records for series in book.with_other_settings()] == [(fast,)]
+
+
 def test_experiments_are_compared_on_the_splits_and_schedule_that_both_have() -> None:
     one = with_views(HEADLINE, 1)
     records = [

@@ -12,6 +12,7 @@ import torch
 from references_experiments import TINY, record_of, split_files, write_tiny_data
 from references_runs import StopAfter
 
+from laplacenet.experiments.experiment import Experiment
 from laplacenet.experiments.paper.costs import MEASURED_ON, cost_s
 from laplacenet.experiments.paper.plan import SHORT_STEPS, whole_plan
 from laplacenet.experiments.paper.recipes import RECIPES, Cell, find_recipe
@@ -28,6 +29,7 @@ from laplacenet.experiments.paper.reproduce import (
 )
 from laplacenet.experiments.paper.variants import laplacenet, supervised, with_scaled_batch
 from laplacenet.experiments.presets import preset_named
+from laplacenet.experiments.task import Task, prepare
 from laplacenet.runtime import InputError, NullMonitor
 from laplacenet.training import Execution
 
@@ -164,7 +166,7 @@ def test_mini_imagenet_is_read_at_84_pixels_and_fits_resnet_18(data: Path, tmp_p
     planned = plan_run(cell, 0, places(data, tmp_path), base_steps=1, overrides=TINY[1:])
     record = run(planned, places(data, tmp_path))
     assert record is not None
-    assert (record.experiment.model.name, record.outcome.n_labeled) == ("resnet-18", 8)
+    assert (record.experiment.model.name, record.outcome.n_labeled) == ("resnet-18", 6)
 
 
 def test_a_run_cut_off_and_continued_elsewhere_leaves_the_record_of_an_unbroken_one(data: Path, tmp_path: Path) -> None:
@@ -222,6 +224,32 @@ def test_a_finished_folder_of_other_settings_is_not_recorded(
     with pytest.raises(InputError, match="holds a run with other settings"):
         run(replace(planned, experiment=replace(planned.experiment, **parts)), where)
     assert not record_path(where.results, planned.key).exists()
+
+
+def test_published_rows_of_another_data_set_are_refused_before_training(data: Path, tmp_path: Path) -> None:
+    where = replace(places(data, tmp_path), split_files={"cifar100": split_files(data)["cifar10"]})
+    planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
+    with pytest.raises(InputError, match="its split 4000/00 has from 1 to 5 labels of the classes of cifar100"):
+        run(planned, where)
+    assert not where.runs.exists()
+
+
+def test_a_run_that_another_process_began_meanwhile_is_left_to_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = places(data, tmp_path)
+    planned = plan_run(HEADLINE, 0, where, base_steps=40, overrides=TINY)
+    other = carry_out(planned, where, execution=CPU, monitor=NullMonitor())
+
+    def prepare_slowly(experiment: Experiment) -> Task:
+        monkeypatch.undo()
+        next(other)
+        return prepare(experiment)
+
+    monkeypatch.setattr("laplacenet.experiments.paper.reproduce.prepare", prepare_slowly)
+    with pytest.raises(InputError, match="another process is working on this run"):
+        run(planned, where)
+    other.close()
 
 
 def with_one_label_less(splits: Path) -> None:

@@ -104,6 +104,19 @@ def test_names_in_a_record_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [8, 9]  # with other settings; runs
 
 
+def test_a_record_with_too_few_labels_is_listed_but_counts_nowhere_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_record(tmp_path / "results", record_of(headline_with_views(3), n_labeled=100, test_error=0.1234))
+    write_report(tmp_path / "results", tmp_path / "out")
+    markdown = (tmp_path / "out" / "report.md").read_text()
+    (row,) = (line for line in markdown.splitlines() if "12.34" in line)
+    assert row.endswith("| no, 100 labels instead of 4000 |")
+    assert "From 1 record." in markdown
+    assert "nothing recorded yet" in markdown
+    assert caplog.messages == [f"{path}: is left out of the tables (100 labels instead of 4000)"]
+
+
 def test_a_record_with_other_settings_is_listed_but_fills_no_table_of_the_papers(tmp_path: Path) -> None:
     record = record_of(headline_with_views(3), test_error=0.1234)
     other = replace(record, key=replace(record.key, overrides=("train.lr=0.1",)))
@@ -131,7 +144,7 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     on_gpu = BenchRecord(origin, {}, {"epochs": (base, larger)}, missing=(), elapsed_s=1.0, is_complete=True)
     slower = replace(larger, epoch_s=99.0)
     on_cpu = replace(
-        on_gpu, provenance=origin | {"hardware": {"device": "cpu", "threads": 2}}, rows={"epochs": (base, slower)}
+        on_gpu, provenance=origin | {"hardware": {"device": "cpu", "threads": 1}}, rows={"epochs": (base, slower)}
     )
     before = replace(on_gpu, provenance=origin | {"date": "2025-01-01T10:00"}, rows={"epochs": (base, slower)})
     for record in (before, on_gpu, on_cpu):
@@ -143,6 +156,7 @@ def test_epochs_measured_side_by_side_stand_beside_the_papers_ratios(results: Pa
     assert f"**{(1.5 / 306) / (2.0 / 920):.2f}** (306 steps)" in row
     assert "**1.50** (306 steps)" in row
     assert newest_side_by_side([on_cpu]) is None
+    assert "CPU, one thread, torch 2.13" in (tmp_path / "out" / "bench.md").read_text()
 
 
 def test_the_invariance_under_weaker_views_stands_beside_where_it_is_recorded(tmp_path: Path) -> None:

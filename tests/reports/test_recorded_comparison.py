@@ -19,7 +19,7 @@ from laplacenet.reports.comparison_view import ComparisonView, Grid, time_of, vi
 from laplacenet.reports.methods_page import write_methods_pages
 from laplacenet.reports.paper_page import write_report
 from laplacenet.reports.recorded_comparison import RecordedComparison, read_recorded_comparison
-from laplacenet.runtime import InputError, write_json
+from laplacenet.runtime import InputError, read_json, write_json, write_sealed
 
 METHODS = ("supervised", "uda", "fixmatch", "laplacenet")
 RATES = (0.01, 0.1)
@@ -278,6 +278,18 @@ def test_another_file_is_refused_by_name(folder: Path) -> None:
     write_json(folder / "other.json", {"runs": []})
     with pytest.raises(InputError, match=r"other\.json: not a record of laplacenet compare \(it has no 'command'\)"):
         read_recorded_comparison(folder / "other.json")
+
+
+def test_a_record_that_was_changed_is_refused_and_one_from_before_checksums_is_read(folder: Path) -> None:
+    path = write(folder, [], [final("uda", 0, 0.4321)])
+    content = read_json(path)
+    write_sealed(path, content)
+    assert read_recorded_comparison(path).runs[0].error == 0.4321
+    path.write_text(path.read_text().replace("0.4321", "0.07"))
+    with pytest.raises(InputError, match=r"damaged \(its checksum differs from its content's\)"):
+        read_recorded_comparison(path)
+    write_json(path, content)
+    assert read_recorded_comparison(path).runs[0].error == 0.4321
 
 
 def test_times_are_in_minutes_where_they_are_whole() -> None:

@@ -14,7 +14,7 @@ import references_kills as kills
 import references_own_folders as folders_of_their_own
 import references_processes as shared
 import torch
-from references_experiments import TINY, write_tiny_data
+from references_experiments import TINY, TINY_SPLIT, write_tiny_data
 from references_runs import write_bars
 from torch import Tensor
 
@@ -220,7 +220,7 @@ def test_an_error_in_one_process_is_said_once(case: str, tmp_path: Path) -> None
 @pytest.mark.long
 def test_a_cell_of_a_table_is_reproduced_under_torchrun(tmp_path: Path) -> None:
     data = write_tiny_data(tmp_path / "data")
-    settings = " ".join(f"--set {setting}" for setting in TINY)
+    settings = " ".join(f"--set {setting}" for setting in (*TINY, TINY_SPLIT))
     cell = "table-3 --column cifar100/4000 --row LaplaceNet --steps 2 --device cpu"
     command = f"-m laplacenet reproduce {cell} {settings} --data-dir {data} --split-file {data}/cifar100_splits.npz"
     launcher = shared.start_torchrun(2, command.split(), folder=tmp_path)

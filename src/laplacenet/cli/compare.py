@@ -68,7 +68,11 @@ Again = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="The folder of the comparison.  [default: runs/compare-DATA]")]
 Record = Annotated[
-    Path | None, typer.Option(metavar="FILE.json", help="Write all results here too; runs it holds are not made again.")
+    Path | None,
+    typer.Option(
+        metavar="FILE.json",
+        help="Write the record to this file instead of record.json in --out; runs it holds are not made again.",
+    ),
 ]
 
 

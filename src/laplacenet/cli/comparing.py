@@ -208,7 +208,7 @@ def report_all(bench: Workbench, record: Path | None, stopped: str, *, has_made_
     while read_launch().size > 1 and any(map(bench.is_claimed, bench.due_runs())):
         time.sleep(POLLED_EVERY_S)
     write_reports(bench, record, has_made_runs=has_made_runs)
-    show_table(bench)
+    show_table(bench, record)
     n_left, failures = len(bench.due_runs()), bench.failures()
     for failed in failures:
         say(f"{failed.name} failed ({failed.error}); give the same command again to try it again", err=True)
@@ -303,10 +303,13 @@ def write_reports(bench: Workbench, record: Path | None, *, has_made_runs: bool)
         write_whole(bench.folder / TABLE, markdown_table(results).encode())
 
 
-def show_table(bench: Workbench) -> None:
+def show_table(bench: Workbench, record: Path | None) -> None:
     table = Table(*COLUMNS)
     for row in table_rows(bench.results()):
         table.add_row(*row)
     console = Console()
     console.print(table, markup=False) if console.is_terminal else Console(width=160).print(table, markup=False)
-    say(f"table, picture and record: {bench.folder}")
+    if record is None:
+        say(f"table, picture and record: {bench.folder}")
+    else:
+        say(f"table and picture: {bench.folder}; record: {record}")

@@ -25,10 +25,10 @@ from laplacenet.experiments.paper.reproduce import (
     Places,
     PlannedRun,
     carry_out,
-    given_rows,
     is_recorded,
     plan_run,
     plan_runs,
+    require_whole_split,
     unique,
     unreadable_datasets,
 )
@@ -270,6 +270,8 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
     ends_at = None if limit_s is None else time.monotonic() + limit_s
     runs, places = requested_runs(request)
     group = current_group()
+    for run in runs:  # those that are recorded too: an earlier version may have recorded a split that was cut short
+        require_whole_split(run)
     if request.name == ALL:
         group.by_first(lambda: reproduce_figure_two(places.results, FIGURE_2_SEEDS))
     recorded = group.by_first(lambda: [is_recorded(run, places.results) for run in runs])
@@ -282,8 +284,6 @@ def work_through(request: Request, *, execution: Execution, limit_s: float | Non
         todo = [run for run in todo if run.experiment.data.name not in reasons]
     counts = f"{n_recorded} recorded already, {len(todo)} to do{_estimate(todo)}"
     typer.echo(f"{counted(len(runs), 'run')}: {counts}", err=True)
-    for run in todo:  # a split that is missing is refused before the first run
-        given_rows(run)
     if todo:  # minutes of training should not end in a place that cannot be written to
         group.by_first(lambda: require_folder(places.results, option="--results"))
         group.by_first(lambda: require_folder(places.runs, option="--runs"))

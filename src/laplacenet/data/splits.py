@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from laplacenet.data.files import read_rows, read_text
-from laplacenet.data.images import UNKNOWN, describe_value
+from laplacenet.data.images import UNKNOWN, ImageSet, VectorSet, describe_value
 from laplacenet.data.label_entries import FILE_HEADINGS, is_json_lines
 from laplacenet.data.names import in_one_line, quoted
 from laplacenet.data.npz import open_npz
@@ -22,7 +22,7 @@ N_KEYS_SHOWN = 5
 MOST_DIGITS = 18  # more do not fit into 64 bits
 PUBLISHED_LISTS = "_balanced_labels"
 """Mean Teacher's authors publish `4000_balanced_labels/00.txt`, and those of fast-SWA and LP follow them."""
-PUBLISHED_LINE = re.compile(r"(\d+)_\S+\.png(\s+\S+)?")
+PUBLISHED_LINE = re.compile(r"(\d+)_(\S+)\.png(?:\s+(\S+))?")
 """Row number, class and class again, as in `782_truck.png truck`."""
 
 
@@ -89,11 +89,12 @@ def rows_hash(rows: Int64[Tensor, " n"]) -> str:
     return hashlib.sha256(rows.cpu().contiguous().numpy().data).hexdigest()
 
 
-def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
+def read_split(path: str | Path, key: str | None = None, *, n: int, of: ImageSet | VectorSet | None = None) -> Split:
     """The split of `n` rows in a file: `.npz` (the array `key`), `.txt` (one number a line) or `.csv`.
 
     An `.npz` file with one array needs no key. A CSV file is read in its column `index`, or else in its first one.
-    In a folder of published lists the key `4000/00` is the file `4000_balanced_labels/00.txt`.
+    In a folder of published lists the key `4000/00` is the file `4000_balanced_labels/00.txt`. Such a list names the
+    class of each row too: one that contradicts the data (`of`) is a list of other data and is refused.
     """
     path = Path(path)
     if holds_published_lists(path):
@@ -106,17 +107,20 @@ def read_split(path: str | Path, key: str | None = None, *, n: int) -> Split:
     if suffix == ".npz":
         rows = _rows_of_npz(path, key)
     elif suffix == ".txt":
-        lines = (_without_class(line) for line in read_text(path).splitlines())
-        rows = _row_numbers(enumerate(lines, start=1), where=path)
+        lines = read_text(path).splitlines()
+        rows = _row_numbers(enumerate(map(_without_class, lines), start=1), where=path)
     else:
         rows = _rows_of_csv(path)
     values, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
     if (counts > 1).any():
         raise InputError(f"{path}: row {values[counts > 1][0]} is in the split twice")
     try:
-        return Split(torch.from_numpy(values), n)
+        split = Split(torch.from_numpy(values), n)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+    if suffix == ".txt" and of is not None:
+        _require_same_classes(lines, of, where=path)
+    return split
 
 
 def holds_row_numbers(path: Path) -> bool:
@@ -144,6 +148,22 @@ def _published_list(folder: Path, key: str | None) -> Path:
 def _without_class(line: str) -> str:
     published = PUBLISHED_LINE.fullmatch(line.strip())
     return published[1] if published else line
+
+
+def _require_same_classes(lines: Iterable[str], data: ImageSet | VectorSet, *, where: Path) -> None:
+    """Names are compared as a list can write them, without spaces; rows without a known label are not."""
+    written = ["_".join(name.split()) for name in data.class_names]
+    for number, line in enumerate(lines, start=1):
+        published = PUBLISHED_LINE.fullmatch(line.strip())
+        label = UNKNOWN if published is None else int(data.labels[int(published[1])])
+        if published is None or label == UNKNOWN:
+            continue
+        for name in published.groups()[1:]:
+            if name not in (None, written[label]):
+                raise InputError(
+                    f"{where}, line {number}: calls row {published[1]} {quoted(name)}, but in the data it is"
+                    f" {quoted(data.class_names[label])}; give a list of this data"
+                )
 
 
 def _rows_of_npz(path: Path, key: str | None) -> list[int]:

@@ -152,7 +152,7 @@ def visible_labels(
         skipped = [file.path for file in dataset.skipped]
         return read_labels(data.label_file, train, root=root if root.is_dir() else None, skipped=skipped)
     if data.split_file is not None:
-        split = read_split(data.split_file, data.split_key, n=len(train))
+        split = read_split(data.split_file, data.split_key, n=len(train), of=train)
     elif data.n_labeled is not None:
         try:
             split = balanced_split(train.labels, data.n_labeled, seed if data.split_seed is None else data.split_seed)

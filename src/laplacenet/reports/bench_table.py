@@ -284,7 +284,7 @@ def origin(record: BenchRecord) -> str:
     """Hardware, versions, commit and date in one line."""
     source = record.provenance
     hardware = source["hardware"]
-    machine = hardware.get("gpu") or f"CPU, {hardware['threads']} threads"
+    machine = hardware.get("gpu") or f"CPU, {threads(hardware['threads'])}"
     unfinished = "" if record.is_complete else "; not finished"
     return (
         f"{machine}, torch {source['libraries']['torch']}, Python {source['python']},"
@@ -306,6 +306,10 @@ def gibibytes(n_bytes: int) -> str:
 
 def cores(n: int) -> str:
     return "one core" if n == 1 else f"{n} cores"
+
+
+def threads(n: int) -> str:
+    return "one thread" if n == 1 else f"{n} threads"
 
 
 def stages(parts: dict[str, float]) -> str:

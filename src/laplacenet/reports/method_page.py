@@ -246,7 +246,7 @@ def reproduced(name: str, records: Records) -> Iterator[tuple[str, ...]]:
         for cell in [cell for cell in (*recipe.cells, *recipe.others) if cell.experiment.method.name == name]:
             series = records.book.series(cell.experiment)
             if series:
-                yield from _recorded(cell, series[0], preset=cell.preset)
+                yield from _recorded(cell, series[0], preset=cell.preset, results=records.folder.parent)
 
 
 def under_presets(name: str, records: Records) -> Iterator[tuple[str, ...]]:
@@ -257,15 +257,15 @@ def under_presets(name: str, records: Records) -> Iterator[tuple[str, ...]]:
         cell, (first, *others) = cells.get(key.name), key.overrides
         setting, _, preset = first.partition("=")
         if cell is not None and cell.experiment.method.name == name and setting == "preset" and not others:
-            yield from _recorded(cell, series, preset=preset)
+            yield from _recorded(cell, series, preset=preset, results=records.folder.parent)
 
 
-def _recorded(cell: Cell, series: Series, *, preset: str | None) -> Iterator[tuple[str, ...]]:
+def _recorded(cell: Cell, series: Series, *, preset: str | None, results: Path) -> Iterator[tuple[str, ...]]:
     """The cell, how it was trained, its error and the files; nothing if every run diverged."""
     spread = series.spread(last_error)
     if spread is not None:
         laid = "" if preset is None else f", preset {preset}"
-        files = ", ".join(f"`{record_path(Path('results'), one.key).as_posix()}`" for one in series.records)
+        files = ", ".join(file_name(record_path(results, one.key)) for one in series.records)
         yield (
             cell_name(cell.column),
             f"{model_name(cell.experiment.model.name)}, {schedule(series)}{laid}",
@@ -282,8 +282,14 @@ def compared(name: str, records: Records) -> Iterator[tuple[str, ...]]:
             network = model_name(record.asked.base.model.name)
             training = f"{network}, n = {len(runs)}, {budget(record)}{preset}"
             error = error_of(runs[0]) if len(runs) == 1 else spread_of(runs)
-            file = f"`results/methods/{record.name}.json`"
-            yield data_and_labels(record).removesuffix(" labels"), training, error, file
+            yield data_and_labels(record).removesuffix(" labels"), training, error, file_name(record.path)
+
+
+def file_name(path: Path) -> str:
+    """As it can be typed here, in Markdown."""
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"`{shown.as_posix()}`"
 
 
 def sentence(text: str) -> str:

@@ -19,6 +19,7 @@ from laplacenet.reports.comparison_view import (
 )
 from laplacenet.reports.method_page import (
     Records,
+    file_name,
     method_page,
     published_errors,
     read_all_records,
@@ -182,7 +183,7 @@ def comparison_section(record: RecordedComparison) -> str:
             keep_together(markdown_grid(view.tuning)),
         ]
     command = " ".join(record.command.split()).replace("`", "'")
-    parts.append(f"Record: `results/methods/{record.name}.json`, made by `{command}`.")
+    parts.append(f"Record: {file_name(record.path)}, made by `{command}`.")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 

@@ -1,6 +1,7 @@
 """The report on the paper from records alone: one self-contained HTML page, and Markdown."""
 
 import base64
+import logging
 import os
 import re
 from collections import Counter
@@ -18,8 +19,9 @@ from laplacenet.experiments.paper.claims import Claim, numbers, statements
 from laplacenet.experiments.paper.comparisons import Finding, Verdict
 from laplacenet.experiments.paper.moons_record import FOLDER, PICTURE, MoonsRecord, read_moons
 from laplacenet.experiments.paper.recipes import RECIPES, find_recipe
-from laplacenet.experiments.paper.records import Record, read_records
-from laplacenet.experiments.paper.series import RecordBook, belongs_to, last_error, minutes, schedule
+from laplacenet.experiments.paper.records import Record, read_records, record_path
+from laplacenet.experiments.paper.series import RecordBook, belongs_to, has_labels_of, last_error, minutes, schedule
+from laplacenet.experiments.paper.variants import n_labels_asked
 from laplacenet.reports.bench_table import markdown_tables
 from laplacenet.reports.comparison import comparison_figure
 from laplacenet.reports.comparison_view import Grid, title_of, view_comparison
@@ -30,6 +32,7 @@ from laplacenet.reports.rendering import keep_together, plain_cell, template
 from laplacenet.reports.tables import ABSENT, figure_table, machine, paper_tables
 from laplacenet.runtime import InputError, write_whole
 
+log = logging.getLogger(__name__)
 COMPARISONS = "methods"
 HTML, MARKDOWN, BENCH_MARKDOWN = "report.html", "report.md", "bench.md"
 OWN_TITLE = b"<title>LaplaceNet: the paper's experiments</title>"
@@ -84,6 +87,9 @@ def write_report(results: Path, out: Path, *, overwrite: bool = False) -> Path:
     An earlier report is replaced; other files by these names only with `overwrite`.
     """
     book = RecordBook(read_records(results), moons=read_moons(results), epochs=read_side_by_side(results))
+    for record in book.records:
+        if why := _why_left_out(record):
+            log.warning("%s: is left out of the tables (%s)", record_path(results, record.key), why)
     picture = results / FOLDER / PICTURE
     moons_png = picture.read_bytes() if book.moons is not None and picture.is_file() else None
     comparisons = read_recorded_comparisons(results / COMPARISONS)
@@ -218,7 +224,7 @@ def run_row(record: Record) -> dict[str, str]:
         "hours": f"{outcome.total_s / 3600:.2f}",
         "machine": machine(record.provenance),
         "commit": _commit(record),
-        "counts": "yes" if _counts(record) else "no, other settings than the paper's",
+        "counts": _counts(record),
     }
 
 
@@ -226,9 +232,19 @@ def _commit(record: Record) -> str:
     return str(record.provenance.get("commit", "unknown"))[:12]
 
 
-def _counts(record: Record) -> bool:
+def _why_left_out(record: Record) -> str:
+    asked, given = n_labels_asked(record.experiment.data), record.outcome.n_labeled
+    return "" if has_labels_of(record, record.experiment) else f"{given} labels instead of {asked}"
+
+
+def _counts(record: Record) -> str:
+    """Whether it does, and if not, why."""
     recipes = [find_recipe(name) for name in RECIPES]
-    return any(belongs_to(record, cell.experiment) for recipe in recipes for cell in (*recipe.cells, *recipe.others))
+    cells = [cell for recipe in recipes for cell in (*recipe.cells, *recipe.others)]
+    if any(belongs_to(record, cell.experiment) for cell in cells):
+        return "yes"
+    why = _why_left_out(record) or "other settings than the paper's"
+    return f"no, {why}"
 
 
 def headline(book: RecordBook) -> str:

@@ -7,24 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from laplacenet.experiments.compare import Comparison, read_comparison, split_name
+from laplacenet.experiments.compare.folder import read_record
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun, read_finished_run
-from laplacenet.runtime import InputError, read_json
+from laplacenet.runtime import InputError
 from laplacenet.runtime.decoding import decode
 
 
 @dataclass(frozen=True)
 class RecordedComparison:
-    """What was asked for, and what of it is recorded: `tried` in tuning, `runs` and `failures`.
+    """What was asked for, and what of it is recorded in the file `path`: `tried` in tuning, `runs` and `failures`."""
 
-    `name` is that of the record's file, without its ending.
-    """
-
-    name: str
+    path: Path
     command: str
     asked: Comparison
     tried: tuple[FinishedRun, ...]
     runs: tuple[FinishedRun, ...]
     failures: tuple[FailedRun, ...]
+
+    @property
+    def name(self) -> str:
+        """That of the file, without its ending."""
+        return self.path.stem
 
     @cached_property
     def n_labeled(self) -> int | None:
@@ -123,10 +126,10 @@ def read_recorded_comparisons(folder: Path) -> list[RecordedComparison]:
 
 
 def read_recorded_comparison(path: Path) -> RecordedComparison:
-    content, source = read_json(path), str(path)
+    content, source = read_record(path), str(path)
     try:
         return RecordedComparison(
-            name=path.stem,
+            path=path,
             command=str(content["command"]),
             asked=read_comparison(content["comparison"], source=source),
             tried=_read_runs(content["tuning"], source=source),

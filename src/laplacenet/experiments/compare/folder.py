@@ -92,9 +92,7 @@ class ComparisonFolder:
         """Its runs, if it is of this comparison."""
         remedy = "choose another --record, or delete it to write it again"
         with with_remedy(remedy):
-            content = read_json(path)
-            if isinstance(content, dict) and CHECKSUM in content:  # records of older versions have none
-                content = read_sealed(path)
+            content = read_record(path)
         self._refuse_other(content, source=path, option="--record")
         with with_remedy(remedy):
             return self._read_runs(content, source=str(path))
@@ -231,6 +229,12 @@ def file_name(run: ComparedRun) -> str:
 
 def named_json(path: Path) -> Path:
     return path.with_name(path.name + ".json")
+
+
+def read_record(path: Path) -> Any:
+    """What `compare` wrote, refused if anything in it changed; records of older versions have no checksum."""
+    content = read_json(path)
+    return read_sealed(path) if isinstance(content, dict) and CHECKSUM in content else content
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from laplacenet.experiments.paper.plan import PlanEntry
 from laplacenet.experiments.paper.recipes import Cell
 from laplacenet.experiments.paper.records import Record, RunKey, make_record, read_record, record_path, write_record
 from laplacenet.experiments.paper.series import settings_of
-from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, on_split, varied_as
+from laplacenet.experiments.paper.variants import OWN_METHODS, PAPER_STEPS, n_labels_asked, on_split, varied_as
 from laplacenet.experiments.presets import with_method_preset, with_preset
 from laplacenet.experiments.run import labeled_rows_of, read_experiment, resume_run, start_run
 from laplacenet.experiments.run_records import FINAL, EpochRecord, last_known, outcome_of, read_epochs, read_outcome
@@ -137,6 +137,35 @@ def given_rows(run: PlannedRun) -> Int64[Tensor, " n_labeled"] | None:
     return None if data.split_file is None else read_split(data.split_file, data.split_key, n=MOST_ROWS).labeled
 
 
+def require_whole_split(run: PlannedRun) -> None:
+    """Refuse a split that is missing, or that has not as many rows as its key says; the data is not read."""
+    data, rows = run.experiment.data, given_rows(run)
+    n_labeled = n_labels_asked(data)
+    if rows is not None and n_labeled not in (None, len(rows)):
+        raise InputError(
+            f"{data.split_file}: its split {data.split_key} has {len(rows)} rows, not {n_labeled}; give a complete one"
+        )
+
+
+def require_balanced(task: Task) -> None:
+    """Refuse a split whose classes have unequally many labels: it is of other data, since published ones are balanced.
+
+    All splits that the paper uses are; their row numbers alone do not say which data set they are of.
+    """
+    data = task.experiment.data
+    if data.split_file is None:
+        return
+    given, true = (labels[labels >= 0] for labels in (task.given_labels, task.true_labels))
+    n_classes = len(task.class_names)
+    counts = given.bincount(minlength=n_classes)[true.bincount(minlength=n_classes) > 0]
+    fewest, most = int(counts.min()), int(counts.max())
+    if fewest != most:
+        raise InputError(
+            f"{data.split_file}: its split {data.split_key} has from {fewest} to {most} labels of the classes of"
+            f" {data.name}; published splits have equally many of each, so name one of this data"
+        )
+
+
 def has_other_labels(run: PlannedRun, history: dict[str, Any]) -> bool:
     """Than the run that has this provenance; False where that is not known."""
     known = labeled_rows_of(history)
@@ -159,8 +188,11 @@ def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor:
     """Start or continue the run and write its record if it ends; yields its epochs as they come."""
     path, group = places.runs / run.key.path, current_group()
     if not group.by_first((path / FINAL).is_file):  # else it ended, and was cut off before it was recorded
+        task = prepare(run.experiment)
+        require_balanced(task)
+        # only now: while the data was read, another process may have begun the run
         is_begun = group.by_first((path / EXPERIMENT).is_file)
-        task, folder, go = _begun(run, path) if is_begun else _fresh(run, path)
+        task, folder, go = _begun(run, task, path) if is_begun else _fresh(task, path)
         try:
             yield from go(task, folder, execution=execution, monitor=monitor)
         except DivergedError:
@@ -170,13 +202,12 @@ def carry_out(run: PlannedRun, places: Places, *, execution: Execution, monitor:
         group.by_first(lambda: write_record(places.results, _finished(run, path)))
 
 
-def _fresh(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
+def _fresh(task: Task, path: Path) -> tuple[Task, RunFolder, Go]:
     """A new folder, in place of one that was cut off before its first checkpoint."""
-    task = prepare(run.experiment)
     return task, RunFolder(current_group().by_first(lambda: RunFolder.create(path, option="--runs").path)), start_run
 
 
-def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
+def _begun(run: PlannedRun, task: Task, path: Path) -> tuple[Task, RunFolder, Go]:
     """The data from where they lie here; a run that began elsewhere keeps its own words for where they lay there.
 
     Its checkpoint knows which labels it was given, whatever file or folder they came from.
@@ -184,7 +215,7 @@ def _begun(run: PlannedRun, path: Path) -> tuple[Task, RunFolder, Go]:
     folder = RunFolder.open(path)
     experiment = read_experiment(folder)
     require_same_settings(run, experiment, path)
-    return dataclasses.replace(prepare(run.experiment), experiment=experiment), folder, resume_run
+    return dataclasses.replace(task, experiment=experiment), folder, resume_run
 
 
 def require_same_settings(run: PlannedRun, found: Experiment, path: Path) -> None:

@@ -8,7 +8,7 @@ from laplacenet.evaluation import mean_and_std
 from laplacenet.experiments.experiment import DataConfig, Experiment
 from laplacenet.experiments.paper.moons_record import MoonsRecord
 from laplacenet.experiments.paper.records import Record, RunKey
-from laplacenet.experiments.paper.variants import PAPER_STEPS
+from laplacenet.experiments.paper.variants import PAPER_STEPS, n_labels_asked
 
 if TYPE_CHECKING:
     from laplacenet.experiments.benchmark import SideBySide  # whose rivals take a second to import
@@ -112,8 +112,8 @@ def steps_of(series: Series) -> str:
 class RecordBook:
     """All records, to be asked for by experiment.
 
-    A record counts for an experiment if every setting but seed, split and schedule is the experiment's: one that was
-    made with other settings under the same name does not.
+    A record counts for an experiment if every setting but seed, split and schedule is the experiment's, and the number
+    of labels that its run had: one that was made otherwise under the same name does not.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class RecordBook:
         """
         groups: dict[tuple[RunKey, Experiment], list[Record]] = {}
         for record in self.records:
-            if record.key.overrides:
+            if record.key.overrides and has_labels_of(record, record.experiment):
                 group = replace(record.key, split=0), settings_of(record.experiment)
                 groups.setdefault(group, []).append(record)
         found = [Series(key.base_steps, key.split_source, records=_by_split(g)) for (key, _), g in groups.items()]
@@ -154,7 +154,12 @@ class RecordBook:
 def belongs_to(record: Record, experiment: Experiment) -> bool:
     if record.key.name != experiment.name or record.key.overrides:
         return False
-    return settings_of(record.experiment) == settings_of(experiment)
+    return settings_of(record.experiment) == settings_of(experiment) and has_labels_of(record, experiment)
+
+
+def has_labels_of(record: Record, experiment: Experiment) -> bool:
+    """Whether its run had as many labels as the experiment asks for; a split that was cut short has fewer."""
+    return n_labels_asked(experiment.data) in (None, record.outcome.n_labeled)
 
 
 def settings_of(experiment: Experiment) -> Experiment:

@@ -145,6 +145,14 @@ def on_split(
     return replace(experiment, seed=split, data=data, train=train)
 
 
+def n_labels_asked(data: DataConfig) -> int | None:
+    """How many labels these are; of a split the first part of its key, as in `4000/00`. None where it has no number."""
+    if data.split_key is None:
+        return data.n_labeled
+    count = data.split_key.partition("/")[0]
+    return int(count) if count.isdecimal() else None
+
+
 def _named(experiment: Experiment, addition: str) -> Experiment:
     return replace(experiment, name=f"{experiment.name}-{addition}")
 
