@@ -161,8 +161,8 @@ def require_balanced(task: Task) -> None:
     fewest, most = int(counts.min()), int(counts.max())
     if fewest != most:
         raise InputError(
-            f"{data.split_file}: its split {data.split_key} has from {fewest} to {most} labels of the classes of"
-            f" {data.name}; published splits have equally many of each, so name one of this data"
+            f"{data.split_file}: its split {data.split_key} has {fewest} to {most} labels a class in {data.name}, where"
+            " published splits have equally many; give a split of this data"
         )
 
 
