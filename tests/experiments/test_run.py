@@ -23,6 +23,7 @@ from laplacenet.experiments import (
     start_run,
 )
 from laplacenet.experiments.judging import Judge
+from laplacenet.experiments.paper.records import thin_curve
 from laplacenet.experiments.run import identity
 from laplacenet.experiments.run_records import remarks
 from laplacenet.models import Inference, load_model
@@ -148,6 +149,7 @@ def test_a_run_that_was_stopped_anywhere_and_resumed_ends_bit_for_bit_like_the_u
     assert weights(folder) == weights(unbroken)
     assert outcome.test_error == read_outcome(unbroken).test_error
     assert outcome.pseudo_label_accuracy == read_outcome(unbroken).pseudo_label_accuracy
+    assert thin_curve(read_epochs(folder)) == thin_curve(read_epochs(unbroken))
     assert len(folder.read_sealed("provenance.json")["resumed"]) == 1
 
 

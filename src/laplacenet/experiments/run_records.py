@@ -20,11 +20,12 @@ COLLAPSED = 0.999  # the mean cosine between embeddings from which they are one 
 class EpochRecord:
     """One line of `epochs.jsonl`. An epoch that was interrupted has two: `is_complete` is false in the first.
 
-    `elapsed_s` counts all of the run, with what came before a resumption; `step_s` is the mean time of a step.
+    `n_steps` and `step_s`, the mean time of a step, are those of the line; `elapsed_s` counts all of the run, with what
+    came before a resumption. `loss`, and of methods that leave guesses out `used_guesses`, the share of the network's
+    guesses that counted in it, are means since the epoch began: the last line has those of the whole epoch.
     Of an epoch without pseudo-labels (the supervised start, or one resumed in its middle) their fields are None.
     `mean_cosine` is that between embeddings; `missing_class` is the first of the `n_missing_classes` that have labels
-    but were given to no unlabeled input. `used_guesses` is the share of the network's guesses that counted in the loss,
-    of methods that leave some out.
+    but were given to no unlabeled input.
     """
 
     epoch: int
