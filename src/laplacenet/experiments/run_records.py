@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-import statistics
+import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +115,6 @@ def hash_of_epochs(folder: RunFolder) -> str:
 def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
     """A summary of the epochs; the caller adds the numbers of the last network."""
     last_step = records[-1].step if records else 0
-    times = [record.step_s for record in records]
     return Outcome(
         steps=last_step,
         n_labeled=n_labeled,
@@ -129,9 +129,22 @@ def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
         total_s=records[-1].elapsed_s if records else 0.0,
         label_s=sum((record.label_s for record in records), 0.0),
         compile_s=sum((record.compile_s for record in records), 0.0),
-        # the middle one: the first epochs warm up and do not count
-        median_step_s=statistics.median(times) if times else None,
+        median_step_s=median_step_s(records),
     )
+
+
+def median_step_s(records: Sequence[EpochRecord]) -> float | None:
+    """The time of the middle step: the first epochs warm up, and only in a short run do they count.
+
+    Each step is given its line's mean; a line with few steps, such as a piece of an epoch, counts little.
+    """
+    timed = sorted((record.step_s, record.n_steps) for record in records if record.n_steps)
+    if not timed:
+        return None
+    times, sizes = zip(*timed, strict=True)
+    reached, half = list(itertools.accumulate(sizes)), sum(sizes) / 2
+    lower, upper = times[bisect_left(reached, half)], times[bisect_right(reached, half)]
+    return float(lower + upper) / 2
 
 
 def last_known(records: Sequence[EpochRecord], field: str) -> Any:
