@@ -203,6 +203,7 @@ class Stepper:
         with shared_step(self.group.reduces), sharing(self._share):
             with two_inputs_a_pass():  # out here: what is inside of `_loss` may be compiled
                 loss = self._loss(views, rows, block.n_labeled, tables, draws, self.used_guesses)
+            require_one_number(loss, self.method)
             if self._share is not None:
                 loss = loss * (self._share.own / self._share.total)
             elif self.group.reduces:
@@ -269,6 +270,17 @@ def two_inputs_a_pass() -> Iterator[None]:
             raise
         remedy = "give train.labeled_batch_size at least 2, and train.batch_size 2 more"
         raise InputError(f"one input alone in a pass of the network cannot be normalized; {remedy}") from error
+
+
+def require_one_number(loss: Any, method: Method) -> None:
+    """Looks at what the host knows: a captured step is not waited for."""
+    name = f"{type(method).__name__}.loss"
+    if not isinstance(loss, Tensor):
+        raise InputError(f"{name} gives {type(loss).__name__}; it must give a tensor with one number")
+    if loss.shape:
+        raise InputError(f"{name} has shape {tuple(loss.shape)}; it must give one number, such as the mean")
+    if not loss.requires_grad:
+        raise InputError(f"{name} does not depend on the network's weights; all of it was detached or is constant")
 
 
 def without_gaps(x: Tensor) -> Tensor:
