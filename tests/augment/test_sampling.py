@@ -151,11 +151,11 @@ def test_a_rotation_near_a_tie_is_settled_by_the_exact_matrix() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_labeled_samples": 3}, "n_labeled_samples is 3; it must be 0, 1 or 2"),
+        ({"n_labeled_samples": 3}, r"augment\.n_labeled_samples = 3; it must be 0, 1 or 2"),
         ({"n_unlabeled_samples": -1}, "0, 1 or 2"),
-        ({"cutout": 1.5}, "fraction of the width"),
-        ({"cutout": float("nan")}, "fraction of the width"),
-        ({"pad": -1}, "0 or more"),
+        ({"cutout": 1.5}, r"augment\.cutout = 1\.5; it must lie between 0 \(none\) and 1, as a share of the width"),
+        ({"cutout": float("nan")}, "share of the width"),
+        ({"pad": -1}, r"augment\.pad = -1; it must be none or .* 0 or more"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, float], message: str) -> None:

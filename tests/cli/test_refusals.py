@@ -83,7 +83,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("compare digits --methods half_written:Foo --steps 1", "half_written.py, line 2: '(' was never closed"),
         ("train digits --set train.steps", "write section.field=value"),
         ("train digits --set train.steps=-5", "must be at least 1"),
-        ("train digits --set augment.pad=8", "pad is 8, but the images are 8×8"),
+        ("train digits --set augment.pad=8", "augment.pad = 8, but the images are 8×8"),
         ("train digits --set train.small_share=2", "train.small_share = 2.0; it must lie between 0 and 1"),
         ("train digits --set train.small_scale=0", "train.small_scale = 0.0; it must lie above 0 and be at most 1"),
         (

@@ -246,6 +246,18 @@ def test_an_error_in_one_method_leaves_the_others_their_table(tmp_path: Path, mo
     assert record["failed"] == []
 
 
+def test_the_progress_of_tuning_says_that_its_errors_are_on_held_out_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", "digits", "--methods", "supervised", "--steps", "1", "--tune", "0.001s", "--rates", "0.1"]
+    said = CliRunner().invoke(app, [*words, "--held-out", "5", "--device", "cpu", "--out", "out"]).stderr
+    shown = {
+        line.split("/")[0]: line.split("  ")[-1].rstrip(" %.0123456789") for line in said.splitlines() if "loss" in line
+    }
+    assert shown == {"tuning": "error on held-out labels", "runs": "test error"}
+
+
 def test_a_failed_run_is_not_tried_by_the_processes_beside_it(tmp_path: Path) -> None:
     first, second = (Workbench(comparison(), tmp_path / "out", CPU) for _ in range(2))
     for bench in (first, second):

@@ -23,8 +23,9 @@ from laplacenet.experiments import (
     start_run,
 )
 from laplacenet.experiments.judging import Judge
+from laplacenet.experiments.paper.records import thin_curve
 from laplacenet.experiments.run import identity
-from laplacenet.experiments.run_records import remarks
+from laplacenet.experiments.run_records import median_step_s, remarks
 from laplacenet.models import Inference, load_model
 from laplacenet.runtime import InputError, RunFolder
 from laplacenet.training import DivergedError, Execution
@@ -148,6 +149,7 @@ def test_a_run_that_was_stopped_anywhere_and_resumed_ends_bit_for_bit_like_the_u
     assert weights(folder) == weights(unbroken)
     assert outcome.test_error == read_outcome(unbroken).test_error
     assert outcome.pseudo_label_accuracy == read_outcome(unbroken).pseudo_label_accuracy
+    assert thin_curve(read_epochs(folder)) == thin_curve(read_epochs(unbroken))
     assert len(folder.read_sealed("provenance.json")["resumed"]) == 1
 
 
@@ -238,6 +240,15 @@ def test_without_pseudo_labels_every_step_is_supervised(data: Path, tmp_path: Pa
     folder, outcome = run(tiny_experiment(data, method="supervised", steps=6), tmp_path / "run")
     assert {record.phase for record in read_epochs(folder)} == {"supervised"}
     assert outcome.pseudo_label_accuracy is None
+
+
+@pytest.mark.parametrize("sizes", [[4, 16], [10, 10], [4, 6, 6, 4], [3, 1, 2], [5]])
+def test_the_time_of_a_step_is_the_median_over_steps(unbroken: RunFolder, sizes: list[int]) -> None:
+    record = read_epochs(unbroken)[0]
+    times = [0.3, 0.02, 0.01, 0.05][: len(sizes)]
+    records = [replace(record, n_steps=n, step_s=t) for n, t in zip(sizes, times, strict=True)]
+    assert median_step_s(records) == pytest.approx(np.median(np.repeat(times, sizes)))
+    assert median_step_s([]) is None
 
 
 def test_what_the_graph_had_trouble_with_is_said(unbroken: RunFolder) -> None:

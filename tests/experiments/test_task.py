@@ -14,6 +14,7 @@ from laplacenet.data import load_dataset
 from laplacenet.experiments import DataConfig, Experiment, override, prepare
 from laplacenet.experiments.presets import preset_named
 from laplacenet.experiments.task import renumbered, visible_labels
+from laplacenet.graph import GraphConfig
 from laplacenet.models import ModelConfig
 from laplacenet.runtime import InputError
 
@@ -73,6 +74,16 @@ def test_the_supervised_start_is_announced_when_it_is_cut(data: Path) -> None:
     (note,) = prepare(tiny_experiment(data, supervised_passes=100)).notes()
     assert "cut from 100 to 2 steps" in note
     assert prepare(tiny_experiment(data, method="supervised")).notes() == []
+
+
+@pytest.mark.parametrize(("method", "is_said"), [("laplacenet", True), ("lp", True), ("dag", True), ("uda", False)])
+def test_neighbors_that_are_all_other_inputs_are_announced(data: Path, method: str, is_said: bool) -> None:
+    def notes(k: int) -> list[str]:
+        return prepare(replace(tiny_experiment(data, method=method), graph=GraphConfig(k=k))).notes()
+
+    new = [note for note in notes(60) if note not in notes(59)]
+    assert len(new) == is_said
+    assert all("graph.k is cut from 60 to 59: every one of the 60 inputs is a neighbor" in note for note in new)
 
 
 @pytest.mark.parametrize("model", ["13-cnn", "mlp"])

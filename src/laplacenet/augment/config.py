@@ -25,16 +25,17 @@ class AugmentConfig:
     def __post_init__(self) -> None:
         for name in ("n_labeled_samples", "n_unlabeled_samples"):
             if getattr(self, name) not in (0, 1, 2):
-                raise InputError(f"{name} is {getattr(self, name)!r}; it must be 0, 1 or 2")
+                raise InputError(f"augment.{name} = {getattr(self, name)!r}; it must be 0, 1 or 2")
         if not 0 <= self.cutout <= 1:
-            raise InputError(f"cutout is {self.cutout!r}; it must be a fraction of the width, 0 (none) to 1")
+            accepted = "lie between 0 (none) and 1, as a share of the width"
+            raise InputError(f"augment.cutout = {self.cutout!r}; it must {accepted}")
         if self.pad is not None and self.pad < 0:
-            raise InputError(f"pad is {self.pad!r}; it must be None or a number of pixels, 0 or more")
+            raise InputError(f"augment.pad = {self.pad!r}; it must be none or a number of pixels, 0 or more")
 
     def pad_for(self, height: int, width: int) -> int:
         """The pad for images of this size; reflection needs it smaller than the shorter side."""
         side = min(height, width)
         pad = _PUBLISHED_PADS.get(side, side // 8) if self.pad is None else self.pad
         if pad >= side:
-            raise InputError(f"pad is {pad}, but the images are {width}×{height}; it must be at most {side - 1}")
+            raise InputError(f"augment.pad = {pad}, but the images are {width}×{height}; it must be at most {side - 1}")
         return pad

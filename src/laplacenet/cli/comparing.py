@@ -15,6 +15,7 @@ from rich.table import Table
 
 from laplacenet.cli.out_files import no_empty_folder, require_place
 from laplacenet.cli.output import let_one_process_report, say
+from laplacenet.cli.progress import TEST_ERROR
 from laplacenet.cli.session import read_task, resume_hint, show_epochs
 from laplacenet.cli.wording import duration, percent
 from laplacenet.experiments import DataConfig, Experiment
@@ -258,6 +259,7 @@ def _work_on(bench: Workbench, run: ComparedRun, *, limit_s: float | None) -> No
             title=run.name,
             n_steps=task.experiment.train.steps,
             limit_s=limit_s,
+            error_name="error on held-out labels" if run.is_tuning else TEST_ERROR,
         )
     if bench.is_done(run):
         result = bench.result(run)

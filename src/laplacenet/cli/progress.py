@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from laplacenet.experiments import EpochRecord
 
 LINE_EVERY_S = 5.0
+TEST_ERROR = "test error"
 LEAST_TIMED_S, LEAST_TIMED = 2.0, 2
 """Seconds and counts behind an estimate of the time left; from less it would be a guess."""
 NARROWEST_BAR, WIDEST_BAR = 10, 24
@@ -173,12 +174,21 @@ class Display:
 class RunDisplay(Display):
     """The steps of a run, with loss, test error and pseudo-label accuracy. Each kind of remark is made once per run.
 
-    `said` are the kinds of remarks already made in earlier sessions.
+    `said` are the kinds of remarks already made in earlier sessions; `error_name` is what a test error is to be called.
     """
 
-    def __init__(self, console: Console, title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        console: Console,
+        title: str,
+        *,
+        n_steps: int,
+        n_done: int,
+        said: Iterable[str] = (),
+        error_name: str = TEST_ERROR,
+    ) -> None:
         super().__init__(console, title, n=n_steps, n_done=n_done)
-        self.said = set(said)
+        self.said, self.error_name = set(said), error_name
         self.is_first = True
 
     def show(self, record: "EpochRecord") -> None:
@@ -190,7 +200,10 @@ class RunDisplay(Display):
                 self.said.add(kind)
         is_notable = self.is_first or record.step == self.n
         self.update(
-            n_done=record.step, state=f"loss {record.loss:.3f}", details=details_of(record), is_notable=is_notable
+            n_done=record.step,
+            state=f"loss {record.loss:.3f}",
+            details=details_of(record, self.error_name),
+            is_notable=is_notable,
         )
         self.is_first = False
 
@@ -224,15 +237,17 @@ def reading(name: str, *, is_live: bool = True) -> Display:
     return counter(f"reading {Path(name).name}", is_live=is_live)
 
 
-def display_for(title: str, *, n_steps: int, n_done: int, said: Iterable[str] = ()) -> RunDisplay:
+def display_for(
+    title: str, *, n_steps: int, n_done: int, said: Iterable[str] = (), error_name: str = TEST_ERROR
+) -> RunDisplay:
     """`said` are the kinds of remarks already made in earlier sessions of the run."""
-    return RunDisplay(Console(stderr=True), title, n_steps=n_steps, n_done=n_done, said=said)
+    return RunDisplay(Console(stderr=True), title, n_steps=n_steps, n_done=n_done, said=said, error_name=error_name)
 
 
-def details_of(record: "EpochRecord") -> list[str]:
+def details_of(record: "EpochRecord", error_name: str = TEST_ERROR) -> list[str]:
     parts = []
     if record.test_error is not None:
-        parts.append(f"test error {percent(record.test_error)}")
+        parts.append(f"{error_name} {percent(record.test_error)}")
     if record.pseudo_label_accuracy is not None:
         parts.append(f"pseudo-labels {percent(record.pseudo_label_accuracy)} right")
     if record.used_guesses is not None:

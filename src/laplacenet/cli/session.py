@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from laplacenet.cli.output import say
-from laplacenet.cli.progress import Watch, display_for, print_line, reading, warn
+from laplacenet.cli.progress import TEST_ERROR, Watch, display_for, print_line, reading, warn
 from laplacenet.cli.wording import outcome_lines
 from laplacenet.data import SKIPPED, refuse_skipped, write_skipped
 from laplacenet.experiments import (
@@ -131,9 +131,11 @@ def show_epochs(
     title: str,
     n_steps: int,
     limit_s: float | None = None,
+    error_name: str = TEST_ERROR,
 ) -> Interruption:
     """Work through a run's epochs, showing each, until they end, time is up or a signal comes."""
-    display = display_for(title, n_steps=n_steps, n_done=steps_done(folder), said=kinds_said(folder))
+    n_done, said = steps_done(folder), kinds_said(folder)
+    display = display_for(title, n_steps=n_steps, n_done=n_done, said=said, error_name=error_name)
     with Interruption() as interruption, display:
         for record in epochs(Watch(interruption, display, limit_s=limit_s)):
             display.show(record)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-import statistics
+import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,12 @@ COLLAPSED = 0.999  # the mean cosine between embeddings from which they are one 
 class EpochRecord:
     """One line of `epochs.jsonl`. An epoch that was interrupted has two: `is_complete` is false in the first.
 
-    `elapsed_s` counts all of the run, with what came before a resumption; `step_s` is the mean time of a step.
+    `n_steps` and `step_s`, the mean time of a step, are those of the line; `elapsed_s` counts all of the run, with what
+    came before a resumption. `loss`, and of methods that leave guesses out `used_guesses`, the share of the network's
+    guesses that counted in it, are means since the epoch began: the last line has those of the whole epoch.
     Of an epoch without pseudo-labels (the supervised start, or one resumed in its middle) their fields are None.
     `mean_cosine` is that between embeddings; `missing_class` is the first of the `n_missing_classes` that have labels
-    but were given to no unlabeled input. `used_guesses` is the share of the network's guesses that counted in the loss,
-    of methods that leave some out.
+    but were given to no unlabeled input.
     """
 
     epoch: int
@@ -113,7 +115,6 @@ def hash_of_epochs(folder: RunFolder) -> str:
 def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
     """A summary of the epochs; the caller adds the numbers of the last network."""
     last_step = records[-1].step if records else 0
-    times = [record.step_s for record in records]
     return Outcome(
         steps=last_step,
         n_labeled=n_labeled,
@@ -128,9 +129,22 @@ def outcome_of(records: Sequence[EpochRecord], *, n_labeled: int) -> Outcome:
         total_s=records[-1].elapsed_s if records else 0.0,
         label_s=sum((record.label_s for record in records), 0.0),
         compile_s=sum((record.compile_s for record in records), 0.0),
-        # the middle one: the first epochs warm up and do not count
-        median_step_s=statistics.median(times) if times else None,
+        median_step_s=median_step_s(records),
     )
+
+
+def median_step_s(records: Sequence[EpochRecord]) -> float | None:
+    """The time of the middle step: the first epochs warm up, and only in a short run do they count.
+
+    Each step is given its line's mean; a line with few steps, such as a piece of an epoch, counts little.
+    """
+    timed = sorted((record.step_s, record.n_steps) for record in records if record.n_steps)
+    if not timed:
+        return None
+    times, sizes = zip(*timed, strict=True)
+    reached, half = list(itertools.accumulate(sizes)), sum(sizes) / 2
+    lower, upper = times[bisect_left(reached, half)], times[bisect_right(reached, half)]
+    return float(lower + upper) / 2
 
 
 def last_known(records: Sequence[EpochRecord], field: str) -> Any:

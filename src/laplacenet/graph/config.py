@@ -50,6 +50,13 @@ class GraphConfig:
         if self.prior is not None and len(self.prior) != n_classes:
             raise InputError(f"graph.prior has {len(self.prior)} entries; give one for each of the {n_classes} classes")
 
+    def notes(self, n: int) -> list[str]:
+        """What a person should know before the first step on n inputs."""
+        if self.k < n:
+            return []
+        said = f"graph.k is cut from {self.k} to {n - 1}: every one of the {n} inputs is a neighbor of every other"
+        return [f"{said}; lower graph.k so that only those most alike are"]
+
     @property
     def gamma(self) -> float:
         """The paper's γ, from γ(1 + µ) = 1."""

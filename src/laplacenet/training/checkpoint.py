@@ -9,7 +9,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ from laplacenet.runtime.run_folder import clear_checkpoint
 from laplacenet.training.guards import require_finite_weights
 from laplacenet.training.loop import Position
 from laplacenet.training.method import EpochPlan
+from laplacenet.training.step import Sums
 
 FORMAT = 3
 SHARD_BYTES = 15 * 2**20
 MANIFEST, RECORDS = "manifest.json", "epochs.jsonl"
 FILE_NAME = re.compile(r"state-\d+\.safetensors|epochs\.jsonl")
 PLAN_NUMBERS = {"index": int, "phase": str, "first_step": int, "n_steps": int}
+SUMS_NUMBERS = {"n_steps": int, "loss": float, "used_guesses": float}
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 """From the identity in a checkpoint to the one that this version would write for the same run."""
 LEARNER, OPTIMIZER, TABLE, ORDER = "learner.", "optimizer.", "table.", "order"
@@ -113,7 +115,8 @@ def load_checkpoint(
     if problems:
         log.warning("%s; going on from the checkpoint before it, of step %d", problems[0], manifest["step"])
     _put_in_place(found, folder)
-    return Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), _part(tensors, OPTIMIZER))
+    sums = Sums(**manifest.get("sums", {}))  # older checkpoints have none: their means begin anew
+    return Position(manifest["step"], manifest["epoch"], _plan(manifest, tensors), _part(tensors, OPTIMIZER), sums)
 
 
 def checkpoint_records(folder: Path) -> bytes:
@@ -176,6 +179,7 @@ def _numbers(position: Position) -> dict[str, Any]:
         "step": position.step,
         "epoch": position.epoch,
         "plan": None if plan is None else {field: getattr(plan, field) for field in PLAN_NUMBERS},
+        "sums": asdict(position.sums),
     }
 
 
@@ -257,9 +261,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder}: not a checkpoint of format {FORMAT}, which this version reads, but of {written!r}")
     manifest = read_sealed(path)
     kinds = {"version": str, "identity": dict, "step": int, "epoch": int, "files": dict}
-    plan = manifest.get("plan", "missing")
-    is_sound = all(isinstance(manifest.get(key), kind) for key, kind in kinds.items()) and (
-        plan is None or (isinstance(plan, dict) and {key: type(value) for key, value in plan.items()} == PLAN_NUMBERS)
+    plan, sums = manifest.get("plan", "missing"), manifest.get("sums", asdict(Sums()))
+    is_sound = (
+        all(isinstance(manifest.get(key), kind) for key, kind in kinds.items())
+        and (plan is None or _has_kinds(plan, PLAN_NUMBERS))
+        and _has_kinds(sums, SUMS_NUMBERS)
     )
     if (
         not is_sound
@@ -268,6 +274,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
     ):
         raise InputError(f"{path}: not the manifest of a checkpoint")
     return manifest
+
+
+def _has_kinds(found: Any, kinds: dict[str, type]) -> bool:
+    return isinstance(found, dict) and {key: type(value) for key, value in found.items()} == kinds
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -18,28 +18,33 @@ from laplacenet.runtime.device import convolution_trials
 from laplacenet.runtime.timeline import AFTER_EPOCH, EPOCH, STEPS, mark
 from laplacenet.training.guards import DivergedError
 from laplacenet.training.method import EpochPlan, Method, leaves_guesses_out
-from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper
+from laplacenet.training.step import BLOCK_STEPS, Execution, Stepper, Sums
 
 Learner = TypeVar("Learner", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a run: the next step, its epoch with the plan (None between epochs), the optimizer's state."""
+    """The position of a run: the next step, its epoch with the plan (None between epochs), the optimizer's state.
+
+    `sums` are those of the epoch's steps so far.
+    """
 
     step: int = 0
     epoch: int = 0
     plan: EpochPlan | None = None
     optimizer: dict[str, Tensor] = field(default_factory=dict)
+    sums: Sums = field(default_factory=Sums)
 
 
 @dataclass(frozen=True)
 class Epoch:
     """What one epoch did, or a piece of one: a long epoch comes in pieces, so that its receiver can save between them.
 
-    `report` is what the method says of the epoch's labels, with its first piece. `used_guesses` is the share of guesses
-    that counted in the loss, of methods that leave some out. `position` is live: save it before the next epoch is asked
-    for.
+    `n_steps` are those of the piece, but `loss` is the mean since the epoch began, and so is `used_guesses`, the share
+    of guesses that counted in the loss, of methods that leave some out: however an epoch was cut, its last piece has
+    the same. `report` is what the method says of the epoch's labels, with its first piece. `position` is live: save it
+    before the next epoch is asked for.
     """
 
     index: int
@@ -111,19 +116,22 @@ def _epochs(run: Run, stepper: Stepper, position: Position, monitor: Monitor) ->
         plan = plan_of_first(plan, group)
         label_s = time.perf_counter() - labeling_at
         mark("other labeling")
+        stepper.put_sums(position.sums)
         step = take_steps(stepper, plan, position.step, Pause(monitor, run.execution.checkpoint_every_s))
         n_steps, is_complete = step - position.step, step == plan.end_step
         if is_complete:
             stepper.draw_ahead(run.method.expected_after(plan))
-        loss, used_guesses = mean_loss(stepper, n_steps, first_step=position.step)
+        sums, loss, used_guesses = sums_and_means(stepper, position, n_steps)
         mark(STEPS)
         if is_complete:
             label_s += finish_epoch(stepper)
         position = Position(
             step=step,
             epoch=plan.index + is_complete,
-            plan=None if is_complete else replace(plan, report=None),
+            # before its first step an epoch is labeled again when it goes on: nobody has been given its report
+            plan=None if is_complete or step == plan.first_step else replace(plan, report=None),
             optimizer=stepper.optimizer_state(),
+            sums=Sums() if is_complete else sums,
         )
         yield Epoch(
             index=plan.index,
@@ -217,15 +225,16 @@ def take_steps(stepper: Stepper, plan: EpochPlan, step: int, monitor: Monitor) -
     return step
 
 
-def mean_loss(stepper: Stepper, n_steps: int, *, first_step: int) -> tuple[float, float]:
-    """The mean loss, and the share of guesses that counted in it; a loss that is not finite ends the run.
+def sums_and_means(stepper: Stepper, start: Position, n_steps: int) -> tuple[Sums, float, float]:
+    """The sums `n_steps` after `start`, the mean loss, and the share of guesses that counted in it.
 
-    A CPU stops at the step; a GPU, which is not waited for within an epoch, says between which steps.
+    A loss that is not finite ends the run. A CPU stops at the step; a GPU, which is not waited for within an epoch,
+    says between which steps.
     """
     stepper.wait()
-    loss, used_guesses = stepper.take_means(n_steps)
+    sums, loss, used_guesses = stepper.read_sums(start.sums.n_steps + n_steps)
     if not math.isfinite(loss):
-        last_step = first_step + n_steps
-        where = f"at step {last_step}" if stepper.is_on_host else f"between steps {first_step} and {last_step}"
+        last_step = start.step + n_steps
+        where = f"at step {last_step}" if stepper.is_on_host else f"between steps {start.step} and {last_step}"
         raise DivergedError(f"the loss became {loss} {where} (a lower train.lr may help)")
-    return loss, used_guesses
+    return sums, loss, used_guesses

@@ -54,6 +54,15 @@ class Execution:
         return self.capture and self.device.type == "cuda"
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Over an epoch's steps so far: of the loss, and of the shares of guesses that count."""
+
+    n_steps: int = 0
+    loss: float = 0.0
+    used_guesses: float = 0.0
+
+
 class Stepper:
     """Takes steps with a learner and keeps what a step changes beside it: the optimizer's state, and sums so far.
 
@@ -168,13 +177,16 @@ class Stepper:
         """Looked at after every step on a CPU; a GPU would have to be waited for, so there it is not known."""
         return self.is_on_host and not math.isfinite(float(self.loss_sum))
 
-    def take_means(self, n_steps: int) -> tuple[float, float]:
-        """The mean loss and share of used guesses of the last steps; sums begin anew. The device is read once."""
+    def put_sums(self, sums: Sums) -> None:
+        """Go on from those of the epoch's earlier steps: added up in the same order, they have the same bits."""
+        self.loss_sum.fill_(sums.loss)
+        self.used_guesses.fill_(sums.used_guesses)
+
+    def read_sums(self, n_steps: int) -> tuple[Sums, float, float]:
+        """The sums over so many steps, and the means of loss and used guesses. The device is read once."""
         sums = torch.stack([self.loss_sum, self.used_guesses])
-        self.loss_sum.zero_()
-        self.used_guesses.zero_()
-        loss, used = (sums / max(1, n_steps)).tolist()
-        return loss, used
+        loss_sum, used_sum, loss, used = torch.cat([sums, sums / max(1, n_steps)]).tolist()
+        return Sums(n_steps, loss_sum, used_sum), loss, used
 
     def optimizer_state(self) -> dict[str, Tensor]:
         return optimizer_tensors(self.optimizer, self.learner)
@@ -191,6 +203,7 @@ class Stepper:
         with shared_step(self.group.reduces), sharing(self._share):
             with two_inputs_a_pass():  # out here: what is inside of `_loss` may be compiled
                 loss = self._loss(views, rows, block.n_labeled, tables, draws, self.used_guesses)
+            require_one_number(loss, self.method)
             if self._share is not None:
                 loss = loss * (self._share.own / self._share.total)
             elif self.group.reduces:
@@ -257,6 +270,17 @@ def two_inputs_a_pass() -> Iterator[None]:
             raise
         remedy = "give train.labeled_batch_size at least 2, and train.batch_size 2 more"
         raise InputError(f"one input alone in a pass of the network cannot be normalized; {remedy}") from error
+
+
+def require_one_number(loss: Any, method: Method) -> None:
+    """Looks at what the host knows: a captured step is not waited for."""
+    name = f"{type(method).__name__}.loss"
+    if not isinstance(loss, Tensor):
+        raise InputError(f"{name} gives {type(loss).__name__}; it must give a tensor with one number")
+    if loss.shape:
+        raise InputError(f"{name} has shape {tuple(loss.shape)}; it must give one number, such as the mean")
+    if not loss.requires_grad:
+        raise InputError(f"{name} does not depend on the network's weights; all of it was detached or is constant")
 
 
 def without_gaps(x: Tensor) -> Tensor:

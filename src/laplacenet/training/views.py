@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,9 +11,11 @@ from torch import Tensor
 
 from laplacenet.augment import AugmentConfig, ViewParameters, make_views, normalized, sample_views, vector_views
 from laplacenet.data import ChannelStatistics
+from laplacenet.runtime import InputError
 
 Strength = Literal["weak", "labeled", "unlabeled"]
 """Flip and crop alone; or the paper's views of labeled images (one RandAugment sample), of unlabeled ones (two)."""
+STRENGTHS: tuple[str, ...] = get_args(Strength)
 
 
 @runtime_checkable
@@ -82,6 +84,10 @@ class ViewGroup:
     end: int
     strength: Strength
     n_views: int = 1
+
+    def __post_init__(self) -> None:
+        if self.strength not in STRENGTHS:
+            raise InputError(f"ViewGroup: unknown strength {self.strength!r}; choose one of {', '.join(STRENGTHS)}")
 
     def __len__(self) -> int:
         return (self.end - self.first) * self.n_views

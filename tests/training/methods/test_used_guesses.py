@@ -56,12 +56,18 @@ def test_all_guesses_or_none_are_used_at_the_ends_of_the_scale(data: Path, tmp_p
         assert {record.used_guesses for record in read_epochs(folder)} == {share}
 
 
-def test_a_resumed_epoch_counts_only_its_own_steps(data: Path, tmp_path: Path) -> None:
-    experiment, folder = tiny_experiment(data, method="fixmatch", threshold=0.0), RunFolder.create(tmp_path / "run")
-    run_experiment(experiment, folder, execution=CPU, monitor=StopAfter(5))
+def test_an_epoch_that_was_interrupted_has_the_share_of_all_its_steps(data: Path, tmp_path: Path) -> None:
+    experiment = tiny_experiment(data, method="fixmatch", threshold=0.6, steps=6, batch_size=12)
+    unbroken, folder = RunFolder.create(tmp_path / "unbroken"), RunFolder.create(tmp_path / "run")
+    run_experiment(experiment, unbroken, execution=CPU)
+    run_experiment(experiment, folder, execution=CPU, monitor=StopAfter(4))
     for _ in resume_run(prepare(experiment), folder, execution=CPU):
         pass
-    assert {record.used_guesses for record in read_epochs(folder)} == {1.0}
+    assert [record.n_steps for record in read_epochs(folder)] == [4, 2]
+    share = read_outcome(unbroken).used_guesses
+    assert share is not None
+    assert 0 < share < 1
+    assert read_outcome(folder).used_guesses == share
 
 
 def test_other_methods_have_no_such_share(data: Path, tmp_path: Path) -> None:

@@ -130,11 +130,10 @@ def spread_evenly(items: Sequence[int], n: int) -> list[int]:
 
 
 def whole_epoch(parts: Sequence[EpochRecord]) -> CurvePoint:
-    """An epoch that was interrupted lies in several lines: its labels were judged in the first, its end in the last."""
-    n_steps = sum(part.n_steps for part in parts)
+    """An interrupted epoch lies in several lines: its labels were judged in the first, all else stands in the last."""
     return CurvePoint(
         step=parts[-1].step,
-        loss=sum(part.loss * part.n_steps for part in parts) / max(1, n_steps),
+        loss=parts[-1].loss,
         test_error=parts[-1].test_error,
         pseudo_label_accuracy=last_known(parts, "pseudo_label_accuracy"),
     )

@@ -92,7 +92,16 @@ def imported_method(name: str) -> type[BaseMethod]:
         sys.path.remove(here)
     if not (isinstance(found, type) and issubclass(found, BaseMethod)):
         raise InputError(f"method {name!r}: {module} has no method {kind!r}; it must be a subclass of BaseMethod")
+    missing = unwritten(found)
+    if missing:
+        raise InputError(f"{name} has no {' and no '.join(missing)}; docs/add-a-method.md says what a method must have")
     return found
+
+
+def unwritten(method: type[BaseMethod]) -> list[str]:
+    """What a method must have and this one has not, or under another name; who overrides `draw` needs no views."""
+    needed = ["draw_views", "loss"] if method.draw is BaseMethod.draw else ["loss"]
+    return [name for name in needed if getattr(method, name) is getattr(BaseMethod, name)]
 
 
 def config_class(name: str) -> type[MethodConfig]:
@@ -103,7 +112,13 @@ def config_class(name: str) -> type[MethodConfig]:
 
 @functools.cache
 def _config_of(method: Any) -> type[MethodConfig]:
-    kind: type[MethodConfig] = get_type_hints(method)["config"]
+    name = f"{method.__module__}:{method.__qualname__}"
+    try:
+        kind = get_type_hints(method)["config"]
+    except NameError as error:
+        raise InputError(f"{name}: {error}, but is the type of one of its fields") from error
+    if not (isinstance(kind, type) and issubclass(kind, MethodConfig)):
+        raise InputError(f"{name} does not name its settings; write config: and their class, derived from MethodConfig")
     return kind
 
 

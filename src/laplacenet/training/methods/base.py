@@ -5,6 +5,7 @@ optimizer's step along the schedule. Labeled images are never drawn as unlabeled
 code.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from laplacenet.augment import ViewParameters
 from laplacenet.graph import GraphConfig
 from laplacenet.models import Inference, Network
 from laplacenet.runtime import InputError, current_group, stream
+from laplacenet.runtime.wording import counted
 from laplacenet.training.batches import composite_rows, epoch_rows, reshuffled_rows
 from laplacenet.training.config import TrainConfig
 from laplacenet.training.method import LR, Batch, Block, EpochPlan
@@ -72,7 +74,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class BaseMethod:
-    """A method on a problem. Subclasses write `loss` and whatever else differs."""
+    """A method on a problem. Subclasses write `loss`, `draw_views` and whatever else differs."""
 
     problem: Problem
     train: TrainConfig
@@ -140,6 +142,7 @@ class BaseMethod:
         rng = stream(self.problem.seed, "views", first_step)
         sources, views = self.draw_views(n_steps, n_labeled, n_unlabeled, rng)
         numbers = self.draw_numbers(plan, first_step, n_steps, n_labeled + n_unlabeled)
+        require_rows(numbers, n_steps)
         draws = {LR: learning_rates(self.train, first_step, n_steps), **numbers}
         return Block(
             rows=torch.from_numpy(composite_rows(labeled, unlabeled)),
@@ -204,3 +207,14 @@ class BaseMethod:
             self.problem.labeled, first_step * size, n_steps * size, seed=self.problem.seed, name=name
         )
         return rows.reshape(n_steps, size)
+
+
+def require_rows(numbers: Any, n_steps: int) -> None:
+    """Refuse what `draw_numbers` of one's own method may give by mistake; torch would not name the array."""
+    if not isinstance(numbers, Mapping):
+        raise InputError(f"draw_numbers gives {type(numbers).__name__}; it must give arrays by name")
+    for name, rows in numbers.items():
+        if not isinstance(rows, np.ndarray) or rows.ndim == 0:
+            raise InputError(f"draw_numbers: {name} is no array (but {type(rows).__name__}) of one row a step")
+        if len(rows) != n_steps:
+            raise InputError(f"draw_numbers: {name} has {counted(len(rows), 'row')}, not {n_steps}, one for each step")

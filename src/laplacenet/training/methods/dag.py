@@ -63,6 +63,9 @@ class DAG(EpochLabels):
     summary: ClassVar[str] = "labels along paths of rising density in a graph (our reading)"
     source: ClassVar[str] = "Li et al., Density-Aware Graph for Deep Semi-Supervised Visual Recognition, 2020"
 
+    def notes(self) -> list[str]:
+        return [*super().notes(), *self.graph.notes(len(self.problem.labels))]
+
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         X, labels, T = unit_rows(features), self.problem.labels.to(features.device), self.config.temperature
         neighbors = self.neighbors(X)

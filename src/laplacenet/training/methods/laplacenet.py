@@ -314,6 +314,9 @@ class LaplaceNet(PseudoLabeling):
         super().__post_init__()
         self.graph.require_classes(self.n_classes)
 
+    def notes(self) -> list[str]:
+        return [*super().notes(), *self.graph.notes(len(self.problem.labels))]
+
     def draw_views(
         self, n_steps: int, n_labeled: int, n_unlabeled: int, rng: np.random.Generator
     ) -> tuple[Int64[Tensor, " v"], ViewParameters | None]:

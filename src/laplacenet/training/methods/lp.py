@@ -55,6 +55,9 @@ class PropagatedLabels(EpochLabels):
     def __post_init__(self) -> None:
         self.graph.require_classes(self.n_classes)
 
+    def notes(self) -> list[str]:
+        return [*super().notes(), *self.graph.notes(len(self.problem.labels))]
+
     def label(self, inference: Inference, features: Float[Tensor, "n d"]) -> PseudoLabels:
         neighbors = self.neighbors(features)
         cubed = replace(neighbors, similarities=neighbors.similarities.clamp(min=0) ** 3)
