@@ -7,7 +7,7 @@ from references_labeling import clusters, drawn_evenly, drawn_rows, some_given, 
 
 from laplacenet.graph import GraphConfig
 from laplacenet.graph.pseudo_labels import Graph, connect, unit_rows
-from laplacenet.labeling.estimate import FEWEST, accuracy_on, estimate_accuracy
+from laplacenet.labeling.estimate import FEWEST, accuracy_on, estimate_accuracy, wilson
 from laplacenet.labeling.evidence import graph_scores, stratified_folds
 from laplacenet.labeling.result import Estimate
 
@@ -96,6 +96,14 @@ def test_a_class_counts_by_its_share_not_by_its_labels() -> None:
     found = estimate_accuracy(unseen, given, torch.tensor([0.8, 0.2]), method="", class_names=("a", "b"))
     assert found.accuracy is not None
     assert found.accuracy.value == pytest.approx(0.8)
+
+
+def test_where_every_row_has_a_label_the_estimate_is_for_rows_to_come() -> None:
+    given = torch.tensor([0, 1]).repeat(50)
+    unseen = torch.eye(2)[given]
+    unseen[:10] = unseen[:10].flip(1)  # ten of a hundred are wrong
+    found = estimate_accuracy(unseen, given, torch.tensor([0.5, 0.5]), method="", class_names=("a", "b")).accuracy
+    assert found == wilson(0.9, 100)
 
 
 def test_a_test_set_counts_only_known_labels() -> None:

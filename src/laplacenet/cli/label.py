@@ -198,8 +198,9 @@ def result_lines(run: "LabelingRun") -> list[str]:
     if estimate.accuracy is None:
         lines.append(f"accuracy    unknown. {estimate.method}")
     else:
+        of = "" if n_given < len(run.paths) else " for new ones"
         by = f"estimated from {estimate.n} given labels that were held out"
-        lines.append(f"accuracy    about {share(estimate.accuracy, estimate.level)}, {by}")
+        lines.append(f"accuracy    about {share(estimate.accuracy, estimate.level)}{of}, {by}")
     if estimate.test_accuracy is not None:
         lines.append(f"test        {share(estimate.test_accuracy, estimate.level)} on {estimate.n_test} test labels")
     if n_suspect:

@@ -38,9 +38,9 @@ def wilson(share: float, n: float | int, *, n_others: int | None = None, level: 
 
 
 def share_among(
-    is_right: Bool[Tensor, " m"], weights: Float[Tensor, " m"], *, n_others: int, level: float = LEVEL
+    is_right: Bool[Tensor, " m"], weights: Float[Tensor, " m"], *, n_others: int | None, level: float = LEVEL
 ) -> Interval:
-    """The accuracy among `n_others` rows, from weighted rows drawn from the same population.
+    """The accuracy among `n_others` rows, or in the population, from weighted rows drawn from it.
 
     Kish's effective number of trials is (Σw)²/Σw².
     """
@@ -63,19 +63,20 @@ def estimate_accuracy(
 ) -> Estimate:
     """From the rows with held-out scores (others are NaN).
 
-    Classes are weighted by `prior`, whatever their share of the given labels.
+    Classes are weighted by `prior`, whatever their share of the given labels. The accuracy is that of the rows without
+    a given label; where there are none, that of rows to come.
     """
     is_judged = (given >= 0) & ~unseen.isnan().any(dim=1)
     truth, found = given[is_judged], unseen[is_judged].argmax(dim=1)
     is_right = found == truth
     classes = tuple(class_estimate(name, is_right[truth == number]) for number, name in enumerate(class_names))
     n = len(truth)
-    accuracy = overall(is_right, truth, prior, n_others=int((given < 0).sum())) if n >= FEWEST else None
+    accuracy = overall(is_right, truth, prior, n_others=int((given < 0).sum()) or None) if n >= FEWEST else None
     return Estimate(method=method, level=LEVEL, n=n, accuracy=accuracy, classes=classes)
 
 
 def overall(
-    is_right: Bool[Tensor, " m"], truth: Int64[Tensor, " m"], prior: Float[Tensor, " C"], *, n_others: int
+    is_right: Bool[Tensor, " m"], truth: Int64[Tensor, " m"], prior: Float[Tensor, " C"], *, n_others: int | None
 ) -> Interval:
     counts = torch.bincount(truth, minlength=len(prior))
     return share_among(is_right, (prior / counts.clamp(min=1))[truth], n_others=n_others)
