@@ -198,7 +198,7 @@ def result_lines(run: "LabelingRun") -> list[str]:
     if estimate.accuracy is None:
         lines.append(f"accuracy    unknown. {estimate.method}")
     else:
-        of = "" if n_given < len(run.paths) else " for new ones"
+        of = "" if n_given < len(run.paths) else " on new ones"
         by = f"estimated from {estimate.n} given labels that were held out"
         lines.append(f"accuracy    about {share(estimate.accuracy, estimate.level)}{of}, {by}")
     if estimate.test_accuracy is not None:
