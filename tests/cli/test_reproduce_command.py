@@ -212,7 +212,7 @@ def test_a_list_that_calls_a_row_by_another_class_is_refused_before_training(dat
     path = lists / "8_balanced_labels" / "00.txt"
     path.write_text(path.read_text().replace("fine1", "fine2"))
     words = ("table-3", "--column", "cifar100/4000", "--row", "LaplaceNet", "--steps", "3", "--set", TINY_SPLIT)
-    with pytest.raises(InputError, match="calls row 1 'fine2', but in the data it is 'fine1'"):
+    with pytest.raises(InputError, match="the list says that row 1 is 'fine2', but in this data set it is 'fine1'"):
         laplacenet(*tiny(data, tmp_path / "work", *words, "--split-file", lists))
     assert not (tmp_path / "work").exists()
 

@@ -163,8 +163,19 @@ def rows_named(*names: str) -> VectorSet:
 @pytest.mark.parametrize("line", ["2_nosuch.png nosuch", "2_bird.png bird", "2_cat.png bird", "2_nosuch.png"])
 def test_a_published_list_whose_classes_contradict_the_data_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "00.txt").write_text(f"1_bird.png bird\n{line}\n")
-    with pytest.raises(InputError, match=r"00\.txt, line 2: calls row 2 '\w+', but in the data it is 'cat'"):
+    with pytest.raises(
+        InputError, match=r"00\.txt, line 2: the list says that row 2 is '\w+', but in this data set it is 'cat'"
+    ):
         read_split(tmp_path / "00.txt", n=3, of=rows_named("cat", "bird", "cat"))
+
+
+def test_where_the_data_have_numbers_for_names_a_name_must_go_with_one_of_them(tmp_path: Path) -> None:
+    data = rows_named("0", "1", "0")
+    (tmp_path / "00.txt").write_text("0_cat.png cat\n1_bird.png bird\n2_cat.png cat\n")
+    assert len(read_split(tmp_path / "00.txt", n=3, of=data).labeled) == 3
+    (tmp_path / "01.txt").write_text("0_cat.png cat\n1_cat.png cat\n")
+    with pytest.raises(InputError, match=r"line 2: the list says that row 1 is 'cat', but in this data set it is '1'"):
+        read_split(tmp_path / "01.txt", n=3, of=data)
 
 
 def test_a_published_list_may_name_classes_without_their_spaces_and_rows_without_a_label(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from laplacenet.runtime import InputError
 from laplacenet.training import (
     DivergedError,
     Epoch,
-    EpochPlan,
     LaplaceNet,
     Problem,
     Run,
@@ -131,27 +130,6 @@ def test_an_epochs_loss_does_not_depend_on_how_often_it_is_saved(pictures: Image
     pieces = list(train(often))
     assert len(pieces) == 14
     assert [piece.loss for piece in pieces if piece.is_complete] == [epoch.loss for epoch in train(run)]
-
-
-def test_a_run_stopped_before_an_epochs_first_step_still_reports_its_labels(pictures: ImageSet) -> None:
-    class Stop:
-        should_stop = False
-
-        def advance(self, n: int) -> None: ...
-
-    class Stopping(LaplaceNet):
-        def plan_epoch(self, *args: Any, **kwargs: Any) -> EpochPlan:
-            stop.should_stop = args[0] == 1
-            return super().plan_epoch(*args, **kwargs)
-
-    stop, run = Stop(), run_on(pictures, given_labels(pictures))
-    method = run.method
-    assert isinstance(method, LaplaceNet)
-    stopping = replace(run, method=Stopping(method.problem, method.train, method.config, method.graph))
-    *_, last = train(stopping, monitor=stop)
-    assert (last.index, last.n_steps) == (1, 0)
-    first, *_ = train(run, start=last.position)
-    assert first.report is not None
 
 
 def test_composite_batches_have_exactly_their_labeled_and_unlabeled_sizes(pictures: ImageSet) -> None:

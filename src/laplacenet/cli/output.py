@@ -23,7 +23,7 @@ def naming_output(name: str = "standard output") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.errno is not None and error.filename is None:
             raise OSError(error.errno, error.strerror, name) from error
         raise
 

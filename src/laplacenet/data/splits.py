@@ -150,19 +150,25 @@ def _without_class(line: str) -> str:
     return published[1] if published else line
 
 
-def _require_same_classes(lines: Iterable[str], data: ImageSet | VectorSet, *, where: Path) -> None:
-    """Names are compared as a list can write them, without spaces; rows without a known label are not."""
-    written = ["_".join(name.split()) for name in data.class_names]
-    for number, line in enumerate(lines, start=1):
-        published = PUBLISHED_LINE.fullmatch(line.strip())
-        label = UNKNOWN if published is None else int(data.labels[int(published[1])])
-        if published is None or label == UNKNOWN:
+def _require_same_classes(lines: Sequence[str], data: ImageSet | VectorSet, *, where: Path) -> None:
+    """A list's names for classes must be the data's, without spaces; where it shares none with them, because the data
+    may have numbers for names, all rows of one name must have one class.
+    """
+    found = [PUBLISHED_LINE.fullmatch(line.strip()) for line in lines]
+    written = {"_".join(name.split()): label for label, name in enumerate(data.class_names)}
+    is_named_alike = any(name in written for line in found if line is not None for name in line.groups()[1:])
+    known = written if is_named_alike else {}
+    for number, line in enumerate(found, start=1):
+        label = UNKNOWN if line is None else int(data.labels[int(line[1])])
+        if line is None or label == UNKNOWN:
             continue
-        for name in published.groups()[1:]:
-            if name not in (None, written[label]):
+        for name in filter(None, line.groups()[1:]):
+            if not is_named_alike:
+                known.setdefault(name, label)
+            if known.get(name) != label:
                 raise InputError(
-                    f"{where}, line {number}: calls row {published[1]} {quoted(name)}, but in the data it is"
-                    f" {quoted(data.class_names[label])}; give a list of this data"
+                    f"{where}, line {number}: the list says that row {line[1]} is {quoted(name)}, but in this data set"
+                    f" it is {quoted(data.class_names[label])}; use a list made for this data set"
                 )
 
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from laplacenet.labeling.result import Labeling, path_cell
 from laplacenet.runtime import InputError, stream
 from laplacenet.runtime.csv_files import csv_text
+from laplacenet.runtime.wording import counted
 
 POOL = 4_000  # rows that are compared pairwise: their similarities take 64 MB
 N_COVERING = 50  # rows that should cover the pool: as many as `next` lists by default
@@ -43,9 +44,8 @@ def select_next(labeling: Labeling, n: int) -> Selection:
         return Selection(candidates, candidates)
     weights = FLOOR + (1 - FLOOR) * (1 - labeling.margin[candidates].clamp(0, 1))
     pool = _drawn_by_weight(weights, POOL)
-    features = labeling.features
-    pool = _without_copies(pool, features[candidates[pool]].float(), features[labeling.is_given].float())
-    closeness = _closeness(features[candidates[pool]].float())
+    pool = pool[_is_no_copy(labeling, candidates[pool])]
+    closeness = _closeness(labeling.features[candidates[pool]].float())
     taken = _greedy_cover(closeness, weights[pool], min(n, len(pool)))
     n_alike = ((closeness[taken] >= ALIKE).sum(dim=1) - 1) * (len(candidates) / len(pool))
     return Selection(candidates[pool[taken]], n_alike.round().long())
@@ -68,7 +68,7 @@ def why(labeling: Labeling, row: int, n_alike: int) -> str:
     names = labeling.summary.class_names
     shares, classes = labeling.scores[row].topk(min(2, len(names)))
     said = " or ".join(f"{names[c]} {s:.2f}" for s, c in zip(shares.tolist(), classes.tolist(), strict=True))
-    return f"{said}; like {n_alike} other{'' if n_alike == 1 else 's'}" if n_alike else said
+    return f"{said}; like {counted(n_alike, 'other')}" if n_alike else said
 
 
 def why_suspect(labeling: Labeling, row: int) -> str:
@@ -120,15 +120,15 @@ def _drawn_by_weight(weights: Float[Tensor, " n"], size: int) -> Int64[Tensor, "
     return waits.topk(size, largest=False).indices.sort().values
 
 
-def _without_copies(
-    pool: Int64[Tensor, " m"], features: Float[Tensor, "m d"], given: Float[Tensor, "g d"]
-) -> Int64[Tensor, " k"]:
-    """The rows of the pool, whose features are given, that equal no row with a given label; all if none is left."""
-    nearest = torch.full((len(pool),), torch.inf)
+def _is_no_copy(labeling: Labeling, rows: Int64[Tensor, " m"]) -> Bool[Tensor, " m"]:
+    """Whether the rows equal no row with a given label; all are taken if none is new."""
+    features, given = labeling.features[rows].float(), torch.nonzero(labeling.is_given).squeeze(1)
+    nearest = torch.full((len(rows),), torch.inf)
     for start in range(0, len(given), POOL):
-        nearest = torch.minimum(nearest, (1 - features @ given[start : start + POOL].T).amin(dim=1))
+        known = labeling.features[given[start : start + POOL]].float()
+        nearest = torch.minimum(nearest, (1 - features @ known.T).amin(dim=1))
     is_new = nearest > COPY
-    return pool[is_new] if bool(is_new.any()) else pool
+    return is_new if bool(is_new.any()) else torch.ones_like(is_new)
 
 
 def _closeness(features: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:

@@ -24,8 +24,9 @@ LONG_S = 0.08
 """A quick result comes first if full results take longer than this."""
 FADING = 0.9
 """How fast earlier times are forgotten: a result after a new class takes longer than those that follow."""
-N_KEPT = 4
-"""Full results that are kept, so that undoing the last answers gives the labels of before, and at once."""
+N_KEPT, MOST_KEPT = 4, 20_000_000
+"""Full results that are kept, so that undoing the last answers gives the labels of before, and at once; and the scores
+that they may have together, of which each result keeps three tables."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,11 +159,16 @@ class Live:
 
     def _spread(self, spreader: "Spreader", given: Given) -> None:
         is_long = (spreader.elapsed_s > LONG_S or spreader.must_start_afresh(given)) and not spreader.has_spread(given)
-        if is_long:
+        if is_long and not self._has_full_result(given, spreader.embedded):
             self._publish(spreader.spread_quickly(given))
         full = spreader.spread(given, is_stale=(lambda: self._given is not given) if is_long else never)
         if full is not None:
             self._publish(full)
+
+    def _has_full_result(self, given: Given, embedded: Embedded) -> bool:
+        """Whether these answers have one, be it one that earlier answers led to: a quick one would be worse."""
+        current = self.current
+        return current is not None and current.is_full and current.n == given.n and current.embedded is embedded
 
     def _publish(self, result: Result) -> None:
         self.current = result
@@ -179,7 +185,7 @@ class Spreader:
         self.embedded = embedded
         self.elapsed_s = 0.0
         """What a full result may take, by the last ones."""
-        self._kept: deque[_Kept] = deque(maxlen=N_KEPT)
+        self._kept: deque[_Kept] = deque()
         self._taught: Given | None = None
         """What the propagation has learned from, be it in part."""
         self._propagation, self._regions = Propagation(embedded), regions(embedded, seed=seed)
@@ -205,6 +211,9 @@ class Spreader:
         found = replace(self._result(given, columns, scores), is_fresh=is_fresh)
         self.elapsed_s = max(time.monotonic() - started_at, FADING * self.elapsed_s)
         self._kept.append(_Kept(given, found, copy.copy(self._propagation)))
+        n_kept = max(1, min(N_KEPT, MOST_KEPT // max(1, scores.numel())))
+        while len(self._kept) > n_kept:
+            self._kept.popleft()
         return found
 
     def has_spread(self, given: Given) -> bool:

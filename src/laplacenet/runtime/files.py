@@ -58,7 +58,7 @@ def write_whole_by(path: Path, write: Callable[[BinaryIO], None], *, temporary: 
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)  # on a full disk a partial file only takes space
-        if isinstance(error, OSError) and error.filename is None:  # writing knows descriptors alone
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:  # known by a descriptor
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync(path.parent)

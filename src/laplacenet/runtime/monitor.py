@@ -12,7 +12,7 @@ from laplacenet.runtime.launch import read_launch
 USUAL: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 """The default handlers of the signals, even if the shell has made the process ignore them."""
 SAME_S = 0.5
-"""Within it a second signal is taken for the first one, forwarded."""
+"""Within it a second SIGINT is taken for the first one, forwarded."""
 LEAST_READING_S = 3.0
 """For reading pictures, whatever the time limit: a small folder can always start its run."""
 
@@ -89,13 +89,13 @@ def time_left(limit_s: float | None, started_at: float) -> float | None:
 class Interruption:
     """Catches SIGINT and SIGTERM while it is open, so that the work can end at a step's boundary with a checkpoint.
 
-    A second signal of the same kind has the usual effect at once, unless it follows so soon that it is the same one:
-    programs that start others may forward what a terminal has sent to both.
+    A second signal of the same kind has its usual effect at once, unless it is a SIGINT that follows so soon that it is
+    the same one: programs that start others may forward what a terminal has sent to both.
     """
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
-        self._noted_at = 0.0
+        self._noted_at: dict[signal.Signals, float] = {}
         self._previous: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
 
     @property
@@ -115,9 +115,12 @@ class Interruption:
             signal.signal(caught, previous)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        found, now = signal.Signals(number), time.monotonic()
-        if found is not self.signal:
-            self.signal, self._noted_at = found, now
-        elif read_launch().size == 1 and now - self._noted_at >= SAME_S:  # torchrun forwards what a terminal has sent
+        self.signal = found = signal.Signals(number)
+        since_first_s = time.monotonic() - self._noted_at.setdefault(found, time.monotonic())
+        if read_launch().size > 1:
+            return  # torchrun forwards signals that its processes have already received from the terminal
+        if found is signal.SIGTERM:
+            signal.signal(number, USUAL[found])  # the second one ends the process even within a call of a library
+        elif since_first_s >= SAME_S:
             signal.signal(number, USUAL[found])
             signal.raise_signal(number)

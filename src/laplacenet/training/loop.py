@@ -128,8 +128,7 @@ def _epochs(run: Run, stepper: Stepper, position: Position, monitor: Monitor) ->
         position = Position(
             step=step,
             epoch=plan.index + is_complete,
-            # before its first step an epoch is labeled again when it goes on: nobody has been given its report
-            plan=None if is_complete or step == plan.first_step else replace(plan, report=None),
+            plan=None if is_complete else replace(plan, report=None),
             optimizer=stepper.optimizer_state(),
             sums=Sums() if is_complete else sums,
         )
