@@ -95,6 +95,34 @@ def test_every_method_resumes_bit_for_bit_with_everything_it_keeps(
     assert_same(state_of(run), state_of(whole))
 
 
+@pytest.mark.parametrize("name", ["laplacenet", "fast-swa", "temporal-ensembling", "mt-lp"])
+def test_a_run_stopped_while_an_epoch_is_prepared_resumes_bit_for_bit(
+    pictures: ImageSet, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an epoch's plan changes, such as fast-SWA's average, must not be changed again."""
+    config = replace(TRAIN, steps=40)
+    whole, run = (run_with(method_named(name, pictures, config), pictures) for _ in range(2))
+    n_epochs = len(list(train(whole)))
+    monitor, plan_epoch = StopAfter(1000), type(run.method).plan_epoch
+
+    def stopped(self: BaseMethod, *where: Any, **what: Any) -> EpochPlan:
+        monitor.left = 0
+        return plan_epoch(self, *where, **what)
+
+    position = None
+    for _ in range(n_epochs):
+        monkeypatch.setattr(type(run.method), "plan_epoch", stopped)
+        monitor.left = 1000
+        *_, last = train(run, start=position, monitor=monitor)
+        save_checkpoint(tmp_path / "checkpoint", run.learner, last.position, identity={})
+        monkeypatch.undo()
+        run = run_with(method_named(name, pictures, config), pictures)
+        position = load_checkpoint(tmp_path / "checkpoint", run.learner, identity={})
+        first = next(train(run, start=position))  # this epoch alone
+        position = first.position
+    assert_same(state_of(run), state_of(whole))
+
+
 def test_cutmix_and_plain_statistics_resume_bit_for_bit(pictures: ImageSet, tmp_path: Path) -> None:
     method = method_named("laplacenet", pictures, replace(TRAIN, steps=13))
     settings = {"cutmix_share": 0.5, "plain_statistics": True, "ema_decay": 0.5, "supervised_passes": 1}
