@@ -91,7 +91,7 @@ def test_strict_stops_before_anything_is_written(shell: Shell) -> None:
 def test_labels_may_come_as_tsv_json_lines_or_text(shell: Shell, name: str, text: str) -> None:
     (shell.folder / name).write_text(text)
     said = shell.succeeds("train", "photos", "--labels", name, "--out", "run", *TINY)
-    assert "warning: only one label is given for class 'bright' and for 1 other class" in said.err
+    assert "warning: only one label is given for class 'bright' and 1 other class" in said.err
 
 
 def test_a_label_of_a_picture_that_cannot_be_read_stops_nothing(shell: Shell) -> None:

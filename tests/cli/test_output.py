@@ -209,7 +209,8 @@ def test_output_that_goes_to_a_full_disk_is_named(
     full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails too
     monkeypatch.setattr(sys, "stdout", full)
     assert exit_code_of("predict", "run", "photos") == 1
-    said = "error: standard output: No space left on device; make room first; go on with: laplacenet predict run photos"
+    reason = "error: standard output: No space left on device; free some space first"
+    said = f"{reason}; go on with: laplacenet predict run photos"
     assert capsys.readouterr().err.splitlines()[-1] == said
     with pytest.raises(OSError, match="No space"):
         full.close()
@@ -221,8 +222,8 @@ def test_output_that_goes_to_a_full_disk_is_named(
         (InputError("a: no"), 2, "error: a: no\n"),
         (RunError("b: full"), 1, "error: b: full\n"),
         (TimeLimitError("time is up; go on with: c"), 3, "time is up; go on with: c\n"),
-        (OSError(28, "Full", "d"), 1, "error: d: Full; make room first; go on with: laplacenet next 'my run'\n"),
-        (noted(OSError(28, "Full", "d"), "resume it"), 1, "error: d: Full; make room first; resume it\n"),
+        (OSError(28, "Full", "d"), 1, "error: d: Full; free some space first; go on with: laplacenet next 'my run'\n"),
+        (noted(OSError(28, "Full", "d"), "resume it"), 1, "error: d: Full; free some space first; resume it\n"),
         (OSError(5, "Input/output error", "d"), 1, "error: d: Input/output error\n"),
         (OSError(36, "File name too long", "e"), 2, "error: e: File name too long\n"),
         (typer.BadParameter("f is wrong."), 2, "error: f is wrong\n"),

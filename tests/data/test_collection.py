@@ -236,7 +236,7 @@ def test_named_classes_are_positions_of_numbers(tmp_path: Path) -> None:
     collection = read_collection(tmp_path / "a.npz")
     assert collection.class_names == ("owl", "cat", "dog")
     assert collection.labels.tolist() == [2, -1, 0, 0, 2, 2]
-    assert collection.notes == ("no label is given for class 'cat'; nothing will be taken for it",)
+    assert collection.notes == ("no label is given for class 'cat'; no input will be assigned to it",)
     np.savez(tmp_path / "b.npz", X=embeddings(), y=np.array([3, 0, 0, 0, 0, 0]), class_names=["owl", "cat", "dog"])
     with pytest.raises(InputError, match="label '3' is none of the 3 class_names"):
         read_collection(tmp_path / "b.npz")

@@ -294,7 +294,7 @@ def test_a_class_seen_once_is_allowed_and_reported() -> None:
     assert label_notes(torch.tensor([0, 0, 1, 1]), ("cat", "dog")) == []
     assert label_notes(torch.tensor([0, 0]), ("a\nb", "c", "d")) == [
         "there are fewer labels (2) than classes (3)",
-        "no label is given for class 'c' and for 1 other class; nothing will be taken for them",
+        "no label is given for class 'c' and 1 other class; no input will be assigned to them",
     ]
     assert label_notes(torch.tensor([0, 0]), ("a\nb",)) == [
         r"there is one class only, 'a\nb'; nothing can be told apart"

@@ -169,7 +169,7 @@ def test_a_published_list_whose_classes_contradict_the_data_is_refused(tmp_path:
         read_split(tmp_path / "00.txt", n=3, of=rows_named("cat", "bird", "cat"))
 
 
-def test_where_the_data_have_numbers_for_names_a_name_must_go_with_one_of_them(tmp_path: Path) -> None:
+def test_where_classes_are_numbers_in_the_data_a_name_must_go_with_one_of_them(tmp_path: Path) -> None:
     data = rows_named("0", "1", "0")
     (tmp_path / "00.txt").write_text("0_cat.png cat\n1_bird.png bird\n2_cat.png cat\n")
     assert len(read_split(tmp_path / "00.txt", n=3, of=data).labeled) == 3

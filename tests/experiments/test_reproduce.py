@@ -229,7 +229,7 @@ def test_a_finished_folder_of_other_settings_is_not_recorded(
 def test_published_rows_of_another_data_set_are_refused_before_training(data: Path, tmp_path: Path) -> None:
     where = replace(places(data, tmp_path), split_files={"cifar100": split_files(data)["cifar10"]})
     planned = plan_run(HEADLINE, 0, where, base_steps=2, overrides=TINY)
-    with pytest.raises(InputError, match="its split 4000/00 has 1 to 5 labels a class in cifar100"):
+    with pytest.raises(InputError, match="its split 4000/00 has 1 to 5 labels per class in cifar100"):
         run(planned, where)
     assert not where.runs.exists()
 

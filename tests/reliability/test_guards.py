@@ -138,7 +138,7 @@ def test_an_empty_class_and_fewer_labels_than_classes_are_said_before_the_first_
     said = shell.succeeds("train", "bars.npz", "--labels", "rows.txt", "--out", "run", *TINY)
     warnings = [line for line in said.err.splitlines() if line.startswith("warning: ")]
     assert "warning: there are fewer labels (2) than classes (3)" in warnings
-    assert "warning: no label is given for class '2'; nothing will be taken for it" in warnings
+    assert "warning: no label is given for class '2'; no input will be assigned to it" in warnings
     assert len(warnings) == len(set(warnings))
 
 

@@ -478,7 +478,7 @@ def test_at_the_end_the_page_says_that_every_label_is_an_answer(browser, tmp_pat
         assert "reached" not in progress
         number = session.row_of[next(iter(truth))]
         session.answer("a", {"answer": "cannot tell", "via": "queue", "seen": 0}, [number])
-        page.wait_for_selector("text=except for 1 picture that you cannot tell")
+        page.wait_for_selector("text=except for 1 picture that you marked “cannot tell”")
 
 
 CONTRAST = """() => {

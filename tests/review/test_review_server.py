@@ -269,7 +269,7 @@ def test_an_answer_that_the_disk_does_not_take_is_not_acknowledged(client, revie
         patch.setattr("laplacenet.review.journal.os.fsync", full)
         response = post(client, "/api/answer", **answer)
     assert response.status_code == 507
-    assert response.json()["error"] == "the disk did not take it (No space left on device)"
+    assert response.json()["error"] == "it could not be written to disk (No space left on device)"
     assert client.get("/api/summary").json()["n"] == n
     assert review.session.journal.path.stat().st_size == size
     assert (

@@ -183,9 +183,9 @@ def test_the_refusal_of_a_folder_says_how_it_meets_the_input(tmp_path: Path, mon
             require_apart(Path(out), [read], **options)
         return str(error.value)
 
-    assert refusal("photos", photos) == "--out photos: is the folder that is read; choose another folder"
-    assert refusal("link", photos) == "--out link: is the folder that is read; choose another folder"
-    assert refusal(str(labels), labels) == f"--out {labels}: is the file that is read; choose another folder"
+    assert refusal("photos", photos) == "--out photos: this is the input folder; choose another folder"
+    assert refusal("link", photos) == "--out link: this is the input folder; choose another folder"
+    assert refusal(str(labels), labels) == f"--out {labels}: this is the input file; choose another folder"
     assert refusal("photos", labels).startswith(f"{labels}: lies inside the folder to write to, photos, ")
     assert refusal("photos/run", photos).startswith("--out photos/run: lies inside photos, which is read; choose")
     assert refusal("photos/run", photos, is_default=True) == (

@@ -301,7 +301,7 @@ def reason_of(error: OSError) -> str:
     if error.errno not in FULL:
         return said
     how = next(iter(getattr(error, "__notes__", [])), f"go on with: {own_command()}")
-    return f"{said}; make room first; {how}"
+    return f"{said}; free some space first; {how}"
 
 
 def failed(message: str, code: int) -> int:

@@ -95,7 +95,7 @@ def label_notes(labels: Int64[Tensor, " n"], class_names: tuple[str, ...]) -> li
     without = [name for name, n in zip(class_names, n_given, strict=True) if n == 0]
     if without:
         them = "it" if len(without) == 1 else "them"
-        notes.append(f"no label is given for class {_first(without)}; nothing will be taken for {them}")
+        notes.append(f"no label is given for class {_first(without)}; no input will be assigned to {them}")
     once = [name for name, n in zip(class_names, n_given, strict=True) if n == 1]
     if once:
         notes.append(f"only one label is given for class {_first(once)}")
@@ -113,4 +113,4 @@ def similar_notes(counts: Mapping[str, int]) -> list[str]:
 
 def _first(names: list[str]) -> str:
     others = counted(len(names) - 1, "other class")
-    return quoted(names[0]) + (f" and for {others}" if len(names) > 1 else "")
+    return quoted(names[0]) + (f" and {others}" if len(names) > 1 else "")

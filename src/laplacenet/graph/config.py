@@ -54,8 +54,8 @@ class GraphConfig:
         """What a person should know before the first step on n inputs."""
         if self.k < n:
             return []
-        said = f"graph.k is cut from {self.k} to {n - 1}: every one of the {n} inputs is a neighbor of every other"
-        return [f"{said}; lower graph.k so that only those most alike are"]
+        said = f"graph.k is reduced from {self.k} to {n - 1}, so all {n} inputs are neighbors of one another"
+        return [f"{said}; lower graph.k to keep only the most similar"]
 
     @property
     def gamma(self) -> float:

@@ -34,7 +34,7 @@ class Given:
     """What the model may learn from: the classes of the pictures that have one, as of journal entry `n`.
 
     `is_open` are pictures that may be asked for: without an answer, or with one that is kept back. `starts_afresh` asks
-    for what these answers alone lead to, in whichever order they came and whatever was undone in between.
+    for what these answers alone lead to, in whatever order they were given and whatever was undone in between.
     """
 
     n: int

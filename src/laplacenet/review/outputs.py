@@ -202,7 +202,7 @@ def summary(
 
 def method(found: AccuracyEstimate) -> str:
     if found.low == 1:
-        return "Every picture has a person's own answer: there is nothing to estimate."
+        return "Every picture was labeled by a person, so there is nothing to estimate."
     if found.value is not None:
         return METHOD.format(n=found.n_audits, value=found.value, low=found.low, high=found.high).replace("%", " %")
     return (

@@ -384,7 +384,7 @@ def guarded(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
         except TimeoutError:
             return refused(408, "the request did not arrive in time")
         except OSError as error:  # the disk is full: the answer was not kept, and the page must say so
-            return refused(507, f"the disk did not take it ({error.strerror or error})")
+            return refused(507, f"it could not be written to disk ({error.strerror or error})")
         except RunError as error:
             return refused(507, str(error))
 

@@ -15,7 +15,7 @@ def require_apart(folder: Path, inputs: Iterable[Path | str | None], *, is_defau
     for path in _given(inputs):
         if _is_same(path, folder):
             raise InputError(
-                f"--out {folder}: is the {'folder' if path.is_dir() else 'file'} that is read; choose another folder"
+                f"--out {folder}: this is the input {'folder' if path.is_dir() else 'file'}; choose another folder"
             )
         if _is_inside(path, folder):
             raise InputError(

@@ -276,11 +276,11 @@ def require_one_number(loss: Any, method: Method) -> None:
     """Looks at what the host knows: a captured step is not waited for."""
     name = f"{type(method).__name__}.loss"
     if not isinstance(loss, Tensor):
-        raise InputError(f"{name} gives {type(loss).__name__}; it must give a tensor with one number")
+        raise InputError(f"{name} returned {type(loss).__name__}; it must return a tensor with one number")
     if loss.shape:
         raise InputError(f"{name} has shape {tuple(loss.shape)}; it must give one number, such as the mean")
     if not loss.requires_grad:
-        raise InputError(f"{name} does not depend on the network's weights; all of it was detached or is constant")
+        raise InputError(f"{name} does not depend on the network's weights; it is detached or constant")
 
 
 def without_gaps(x: Tensor) -> Tensor:

@@ -53,15 +53,15 @@ def test_what_its_class_lacks_is_said_before_there_is_a_run(shell: Shell, old: s
     ("old", "new", "said"),
     [
         ('"weak"', '"week"', "unknown strength 'week'; choose one of weak, labeled, unlabeled"),
-        (GUESSED, "pass", "PseudoLabel.loss gives NoneType; it must give a tensor with one number"),
+        (GUESSED, "pass", "PseudoLabel.loss returned NoneType; it must return a tensor with one number"),
         (
             GUESSED,
             'return functional.cross_entropy(logits[n:], guesses, reduction="none")',
             "PseudoLabel.loss has shape (20,); it must give one number",
         ),
         (GUESSED, "return supervised.detach()", "does not depend on the network's weights"),
-        (f"return {ROWS}", "pass", "draw_numbers gives NoneType; it must give arrays by name"),
-        (ROWS, '{"alpha": 1.0}', "draw_numbers: alpha is no array (but float)"),
+        (f"return {ROWS}", "pass", "draw_numbers returned NoneType; it must return a dict of arrays"),
+        (ROWS, '{"alpha": 1.0}', "draw_numbers: alpha must be an array with one row per step, not float"),
         (ROWS, '{"alpha": np.ones(1, np.float32)}', "draw_numbers: alpha has 1 row, not "),
     ],
 )

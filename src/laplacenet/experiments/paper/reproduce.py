@@ -161,8 +161,8 @@ def require_balanced(task: Task) -> None:
     fewest, most = int(counts.min()), int(counts.max())
     if fewest != most:
         raise InputError(
-            f"{data.split_file}: its split {data.split_key} has {fewest} to {most} labels a class in {data.name}, where"
-            " published splits have equally many; give a split of this data"
+            f"{data.split_file}: its split {data.split_key} has {fewest} to {most} labels per class in {data.name};"
+            " published splits have the same number of each, so use one made for this data set"
         )
 
 

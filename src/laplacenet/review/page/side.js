@@ -167,7 +167,7 @@ const isAnswered = (summary) => summary.pictures > 0 && summary.answered === sum
 
 function ownText(summary) {
   const untold = found(summary); // what is left to the model
-  return untold ? `Every label is your own answer, except for ${counted(untold, "picture")} that you cannot tell.` : "Every label is your own answer.";
+  return untold ? `Every label is your own answer, except for ${counted(untold, "picture")} that you marked “cannot tell”.` : "Every label is your own answer.";
 }
 
 function briefText(summary) {

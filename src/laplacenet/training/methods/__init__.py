@@ -116,7 +116,7 @@ def _config_of(method: Any) -> type[MethodConfig]:
     try:
         kind = get_type_hints(method)["config"]
     except NameError as error:
-        raise InputError(f"{name}: {error}, but is the type of one of its fields") from error
+        raise InputError(f"{name}: the type of one of its fields is not defined ({error})") from error
     if not (isinstance(kind, type) and issubclass(kind, MethodConfig)):
         raise InputError(f"{name} does not name its settings; write config: and their class, derived from MethodConfig")
     return kind

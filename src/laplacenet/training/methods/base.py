@@ -212,9 +212,9 @@ class BaseMethod:
 def require_rows(numbers: Any, n_steps: int) -> None:
     """Refuse what `draw_numbers` of one's own method may give by mistake; torch would not name the array."""
     if not isinstance(numbers, Mapping):
-        raise InputError(f"draw_numbers gives {type(numbers).__name__}; it must give arrays by name")
+        raise InputError(f"draw_numbers returned {type(numbers).__name__}; it must return a dict of arrays")
     for name, rows in numbers.items():
         if not isinstance(rows, np.ndarray) or rows.ndim == 0:
-            raise InputError(f"draw_numbers: {name} is no array (but {type(rows).__name__}) of one row a step")
+            raise InputError(f"draw_numbers: {name} must be an array with one row per step, not {type(rows).__name__}")
         if len(rows) != n_steps:
             raise InputError(f"draw_numbers: {name} has {counted(len(rows), 'row')}, not {n_steps}, one for each step")
