@@ -187,7 +187,7 @@ class Review:
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:
-            self._thread.join(timeout=30)
+            self._thread.join(timeout=SETTLE_S + 30)  # it settles, too, before it closes the journal
         with contextlib.suppress(InputError):  # nothing was labeled: nothing is written
             self.write()
         self.closing.close()
