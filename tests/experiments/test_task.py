@@ -83,7 +83,7 @@ def test_neighbors_that_are_all_other_inputs_are_announced(data: Path, method: s
 
     new = [note for note in notes(60) if note not in notes(59)]
     assert len(new) == is_said
-    assert all("graph.k is reduced from 60 to 59, so all 60 inputs are neighbors of one another" in note for note in new)
+    assert all("graph.k is reduced from 60 to 59, so all 60 inputs are neighbors" in note for note in new)
 
 
 @pytest.mark.parametrize("model", ["13-cnn", "mlp"])
