@@ -52,12 +52,6 @@ def shapes_are_checked_anew() -> None:
     calls.clear()
 
 
-@pytest.fixture
-def new_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also use the kernels that have not been timed."""
-    monkeypatch.setenv("LAPLACENET_NEW_KERNELS", "all")
-
-
 @pytest.fixture(autouse=True)
 def no_pretrained_network_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """`--features auto` trains, as if no weights were installed: most tests are about training."""

@@ -19,8 +19,6 @@ def has_old_triton() -> bool:
 
 has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
-use_new_kernels = pytest.mark.usefixtures("new_kernels")
-
 interpreted = [
     has_triton,
     pytest.mark.skipif(has_old_triton(), reason="before 3.7 Triton's interpreter does not work beside NumPy 2.4"),
@@ -36,9 +34,8 @@ def interpret_kernels() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
 
 
-def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch, *, new_kernels: str) -> None:
+def pretend_to_be_on_a_gpu(patch: pytest.MonkeyPatch) -> None:
     """Kernels are used as they would be there, and products are computed in fp16."""
-    patch.setenv("LAPLACENET_NEW_KERNELS", new_kernels)
     for module in ("runtime.kernels", "models.network", "augment.views"):
         patch.setattr(f"laplacenet.{module}.is_on_gpu", lambda x: True)
     for module in ("runtime.device", "models.inference", "augment.kernel"):

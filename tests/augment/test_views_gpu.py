@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from references_kernels import use_new_kernels
 
 from laplacenet.augment import AugmentConfig, ViewParameters, make_views, sample_views, shrunk, strong_views_uint8
 from laplacenet.augment.sampling import FIRST_SAMPLE, SAMPLE_COLUMNS
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import stream
 
-pytestmark = [pytest.mark.gpu, use_new_kernels]
+pytestmark = pytest.mark.gpu
 
 STATISTICS = {
     1: ChannelStatistics((0.2,), (0.4,)),
@@ -93,7 +92,8 @@ def test_views_are_scaled_down_as_on_a_cpu(shape: tuple[int, int, int], scale: f
     small, expected = shrunk(views.cuda(), scale), shrunk(views.float(), scale)
     assert small.dtype == dtype
     assert small.is_contiguous(memory_format=torch.channels_last)
-    tolerance = 1e-5 if dtype == torch.float32 else 2**-8
+    # a weight is a difference of positions up to the side, which single precision rounds at 84 pixels by 4e-6
+    tolerance = 3e-5 if dtype == torch.float32 else 2**-8
     torch.testing.assert_close(small.cpu().float(), expected, rtol=tolerance, atol=tolerance)
 
 

@@ -16,7 +16,7 @@ def test_a_first_layer_of_kernels_is_a_part_with_the_operations_of_its_convoluti
 ) -> None:
     bare = BareStep(StepCase("13-cnn", 2, 1, 3, n_views=1), CPU, side=12)
     apart = recorded_calls(bare)
-    pretend_to_be_on_a_gpu(monkeypatch, new_kernels="first-layer")
+    pretend_to_be_on_a_gpu(monkeypatch)
     together = recorded_calls(bare)
     assert {call.name for call in apart} - {call.name for call in together} == {"body.0", "body.1"}
     (first,) = [part for call in together if call.name == "body" for part in parts_of(call, CPU.device, 1)]

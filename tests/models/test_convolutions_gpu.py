@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from references_kernels import use_new_kernels
 from torch import Tensor
 from torch.nn import functional
 
@@ -11,7 +10,6 @@ from laplacenet.models.norm import NormActivation
 
 pytestmark = [
     pytest.mark.gpu,
-    use_new_kernels,
     # torch says so where a thread's first work on the device is a product
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]

@@ -118,7 +118,7 @@ def test_a_first_layer_is_the_same_where_each_program_sums_many_tiles(
 
 def test_a_first_layer_is_its_parts_where_a_hook_waits_for_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = ImageSequential(ImageConv2d(3, 16), NormActivation(16)), random_maps(2, 3, 6, 6)
-    pretend_to_be_on_a_gpu(monkeypatch, new_kernels="first-layer")
+    pretend_to_be_on_a_gpu(monkeypatch)
     with mixed_precision(x.device):
         whole = layer(x)
         called = []

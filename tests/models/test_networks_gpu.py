@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from references_kernels import use_new_kernels
 from torch import Tensor
 from torch.nn import functional
 
 from laplacenet.models.network import UnitAverage
 from laplacenet.models.norm import NormActivation
 
-pytestmark = [pytest.mark.gpu, use_new_kernels]
+pytestmark = pytest.mark.gpu
 
 
 def reference(layer: NormActivation, x: Tensor) -> Tensor:

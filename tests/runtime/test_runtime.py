@@ -223,20 +223,6 @@ def test_provenance_says_what_ran_where(monkeypatch: pytest.MonkeyPatch) -> None
     assert found["hardware"]["device"] == "cpu"
     assert found["command"] == "laplacenet reproduce --data data --split-file c=s.npz"
     assert found["commit"]
-    monkeypatch.delenv("LAPLACENET_NEW_KERNELS", raising=False)
-    assert "new_kernels" not in provenance(torch.device("cpu"))
-
-
-def test_new_kernels_that_are_asked_for_are_named_in_the_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAPLACENET_NEW_KERNELS", "mixing,first-layer")
-    assert provenance(torch.device("cpu"))["new_kernels"] == ("mixing", "first-layer")
-    monkeypatch.setenv("LAPLACENET_NEW_KERNELS", "all")
-    assert set(provenance(torch.device("cpu"))["new_kernels"]) > {"mixing", "first-layer"}
-    monkeypatch.setenv("LAPLACENET_NEW_KERNELS", "mixing,fast")
-    with pytest.raises(
-        InputError, match=r"LAPLACENET_NEW_KERNELS: 'fast' .* a comma-separated list of first-layer, mixing,"
-    ):
-        choose_device("cpu")
 
 
 @pytest.mark.parametrize(("capability", "expected"), [((7, 5), torch.float32), ((8, 0), torch.bfloat16)])

@@ -4,12 +4,11 @@ import copy
 
 import pytest
 import torch
-from references_kernels import use_new_kernels
 
 from laplacenet.models import build_model
 from laplacenet.training.averages import StudentAndTeacher
 
-pytestmark = [pytest.mark.gpu, use_new_kernels]
+pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("model", ["13-cnn", "wrn-28-2", "mlp"])

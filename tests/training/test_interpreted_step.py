@@ -24,12 +24,6 @@ from laplacenet.training.step import Stepper
 
 pytestmark = interpreted
 
-NEW = {
-    "_moments_kernel", "_moment_statistics_kernel", "_image_layer_kernel", "_gradient_moments_kernel",
-    "_image_layer_gradient_kernel", "_mix_kernel", "_mixed_loss_kernel", "_unit_average_kernel",
-    "_unit_average_gradient_kernel", "_average_kernel",
-}  # fmt: skip
-"""Used only on request. The kernel of small pictures is always on: torch cannot scale fp16 pictures down on a CPU."""
 SIDE = 16
 # what the preset fast has: CutMix, averaged weights, smaller pictures, statistics of unaugmented ones
 CONFIG = LaplaceNetConfig(n_views=2, supervised_passes=0, cutmix_share=0.5, ema_decay=0.5, plain_statistics=True)
@@ -84,34 +78,29 @@ class NothingOfTheHost(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("new_kernels", ["small-pictures", "all"])
-def test_a_step_after_the_first_asks_nothing_of_the_host(new_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_after_the_first_asks_nothing_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     from triton.runtime.interpreter import GridExecutor
 
     stepper, plan = ready_stepper()
-    pretend_to_be_on_a_gpu(monkeypatch, new_kernels=new_kernels)
+    pretend_to_be_on_a_gpu(monkeypatch)
     monkeypatch.setattr(GridExecutor, "__call__", lambda *arguments, **options: None)  # what they compute is not asked
     monkeypatch.setattr(stepper.optimizer, "step", lambda: None)  # another one on a GPU, made for captures
     block = stepper.method.draw(plan, 0, 2)
     slots = stepper.supply.stage(block.rows)
     first, second = torch.tensor([0]), torch.tensor([1])
-    if new_kernels == "all":
-        with pytest.raises(AssertionError, match="lift_fresh"), NothingOfTheHost():  # lists what is averaged
-            stepper._take(block, slots, first)
+    with pytest.raises(AssertionError, match="lift_fresh"), NothingOfTheHost():  # lists what is averaged
+        stepper._take(block, slots, first)
     stepper._take(block, slots, first)
     with NothingOfTheHost():
         stepper._take(block, slots, second)
 
 
-@pytest.mark.parametrize("new_kernels", ["small-pictures", "all"])
-def test_a_step_of_kernels_changes_what_a_step_of_torchs_operations_changes(
-    new_kernels: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_of_kernels_changes_what_a_step_of_torchs_operations_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     expected_loss, expected = loss_and_changes()
-    pretend_to_be_on_a_gpu(monkeypatch, new_kernels=new_kernels)
+    pretend_to_be_on_a_gpu(monkeypatch)
     launched = note_launches(monkeypatch)
     loss, changes = loss_and_changes()
-    assert launched == kernel_names() - (set() if new_kernels == "all" else NEW)
+    assert launched == kernel_names()
     assert loss == pytest.approx(expected_loss, rel=1e-3)
     for name, change in expected.items():
         # eight views in fp16: gradients of early layers, behind eight maxima, differ by a tenth

@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from references_kernels import use_new_kernels
 from torch import Tensor
 
 from laplacenet.training.objective import mix, mixed_cross_entropy
 
-pytestmark = [pytest.mark.gpu, use_new_kernels]
+pytestmark = pytest.mark.gpu
 
 BOXES = [None, [0, 0, 0, 0], [1, 9, 3, 17], [0, 20, 0, 24]]
 

@@ -14,7 +14,7 @@ from laplacenet.augment.operations import require_uint8_images
 from laplacenet.augment.sampling import ViewParameters
 from laplacenet.data import ChannelStatistics
 from laplacenet.runtime import InputError
-from laplacenet.runtime.kernels import fits_new_kernel, is_on_gpu
+from laplacenet.runtime.kernels import fits_eager_kernels, is_on_gpu
 from laplacenet.runtime.threads import by_pieces
 
 _CHUNK_BYTES = 1 << 22
@@ -75,7 +75,7 @@ def normalize_into(
 def shrunk(views: Float[Tensor, "n c h w"], scale: float) -> Float[Tensor, "n c h2 w2"]:
     """The views scaled down by this factor, in the same memory format; on a GPU fit for capture."""
     size = shrunk_size(views.shape[2], views.shape[3], scale)
-    if fits_new_kernel(views, "small-pictures") and not views.requires_grad:
+    if fits_eager_kernels(views) and not views.requires_grad:
         from laplacenet.augment.shrink_kernel import shrink  # noqa: PLC0415  Triton is there only beside a GPU
 
         return shrink(views, size)

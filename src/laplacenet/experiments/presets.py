@@ -82,7 +82,7 @@ def fast() -> Experiment:
     """
     experiment = replace(cifar100(), name="fast")
     train = replace(
-        experiment.train, steps=95_000, lr=0.2, schedule="linear", weight_decay=2e-4, head_decay=1e-4, small_share=0.5
+        experiment.train, steps=86_000, lr=0.2, schedule="linear", weight_decay=2e-4, head_decay=1e-4, small_share=0.5
     )
     method = LaplaceNetConfig(mixup_alpha=1.0, cutmix_share=0.5, ema_decay=0.99, plain_statistics=True)
     return replace(experiment, train=train, method=method)

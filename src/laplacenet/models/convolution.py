@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from laplacenet.models.norm import NormActivation
 from laplacenet.runtime.device import autocast_dtype
-from laplacenet.runtime.kernels import fits_kernels, fits_new_kernel
+from laplacenet.runtime.kernels import fits_eager_kernels
 from laplacenet.runtime.sharing import current_share
 
 IMAGE_CHANNELS = 3
@@ -31,8 +31,8 @@ class ImageConv2d(nn.Conv2d):
         return self._product(x) if self.fits_kernels(x) else super().forward(x)
 
     def fits_kernels(self, x: Tensor) -> bool:
-        is_left_to_torch = x.requires_grad or self.in_channels > IMAGE_CHANNELS or torch.compiler.is_compiling()
-        return fits_kernels(x) and not is_left_to_torch and autocast_dtype(x) is not None
+        is_left_to_torch = x.requires_grad or self.in_channels > IMAGE_CHANNELS
+        return fits_eager_kernels(x) and not is_left_to_torch and autocast_dtype(x) is not None
 
     def _product(self, x: Tensor) -> Tensor:
         from laplacenet.models.convolution_kernel import COLUMNS, gather_patches  # noqa: PLC0415 - needs Triton
@@ -47,7 +47,7 @@ class ImageConv2d(nn.Conv2d):
 class ImageSequential(nn.Sequential):
     """Modules in sequence, of which the first two are a convolution of images and its normalization.
 
-    With the new kernel `first-layer`, in bf16 on a GPU, these two are one operation, which multiplies the patches anew
+    In lower precision on a GPU these two are one operation, which multiplies the patches anew
     in each pass over the output and never stores what is between them.
     """
 
@@ -80,8 +80,7 @@ def _fit_together(convolution: ImageConv2d, norm: NormActivation, x: Tensor) -> 
     is_one_pass = norm.training == convolution.training and (norm.training or not torch.is_grad_enabled())
     is_hooked = bool(convolution._forward_pre_hooks or norm._forward_pre_hooks)
     is_layer = is_tile and is_one_pass and not norm.pool and not is_hooked
-    is_wanted = fits_new_kernel(x, "first-layer") and convolution.fits_kernels(x)
-    return is_wanted and is_layer and current_share() is None
+    return convolution.fits_kernels(x) and is_layer and current_share() is None
 
 
 def image_layer(convolution: ImageConv2d, norm: NormActivation, x: Float[Tensor, "n c h w"]) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from laplacenet.models.lowered import call_lowered
 from laplacenet.runtime import InputError
 from laplacenet.runtime.device import at_least_float32, autocast_dtype
-from laplacenet.runtime.kernels import fits_new_kernel, is_on_gpu
+from laplacenet.runtime.kernels import fits_eager_kernels, is_on_gpu
 from laplacenet.runtime.sharing import shared_pass
 
 WIDEST_TILE = 1024  # channels of a picture that one program averages
@@ -79,7 +79,7 @@ class UnitAverage(GlobalAverage):
 def _fits_kernel(x: Float[Tensor, "n c h w"]) -> bool:
     n, n_channels, *_ = x.shape
     is_tile = n_channels & (n_channels - 1) == 0 and n_channels <= WIDEST_TILE
-    return fits_new_kernel(x, "unit-average") and n > 0 and is_tile
+    return fits_eager_kernels(x) and n > 0 and is_tile
 
 
 def initialize_convolutions(network: nn.Module) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import torch
 
 from laplacenet.runtime.errors import InputError
-from laplacenet.runtime.kernels import new_kernels
 from laplacenet.runtime.launch import Launch, read_launch
 
 FIRST_WITH_BF16 = (8, 0)  # compute capability: Ampere
@@ -19,7 +18,6 @@ def choose_device(name: str = "auto") -> torch.device:
     A GPU that is named by its number becomes the process's current one, which `auto` and `cuda` mean from then on. Each
     of several processes on a machine uses its own GPU.
     """
-    new_kernels()  # refuses unknown names before any work is done
     launch = read_launch()
     if launch.size > 1 and name != "cpu":
         return _own_gpu(name, launch)

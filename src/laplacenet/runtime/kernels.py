@@ -5,24 +5,18 @@ taken for show: its kernels are compiled in threads and not run, and what they w
 """
 
 import contextlib
-import functools
 import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from laplacenet.runtime.errors import InputError
-
 HAS_TRITON = importlib.util.find_spec("triton") is not None
-
-NewKernel = Literal["first-layer", "mixing", "unit-average", "weight-average", "small-pictures"]
-NEW_KERNELS = "LAPLACENET_NEW_KERNELS"
 
 
 def is_on_gpu(x: Tensor) -> bool:
@@ -35,25 +29,9 @@ def fits_kernels(x: Tensor) -> bool:
     return is_on_gpu(x) and HAS_TRITON and x.dtype is not torch.float64
 
 
-def fits_new_kernel(x: Tensor, name: NewKernel) -> bool:
-    """The same for kernels that have not been timed on a GPU yet: they are used only on request."""
-    return not torch.compiler.is_compiling() and fits_kernels(x) and name in new_kernels()
-
-
-def new_kernels() -> tuple[str, ...]:
-    """Those that the environment variable LAPLACENET_NEW_KERNELS lists, separated by commas; `all` means each."""
-    return _named(os.environ.get(NEW_KERNELS, ""))
-
-
-@functools.cache
-def _named(wanted: str) -> tuple[str, ...]:
-    known = get_args(NewKernel)
-    names = known if wanted == "all" else tuple(wanted.split(",")) if wanted else ()
-    if unknown := [name for name in names if name not in known]:
-        raise InputError(
-            f"{NEW_KERNELS}: {unknown[0]!r} is unknown; give all, or a comma-separated list of {', '.join(known)}"
-        )
-    return names
+def fits_eager_kernels(x: Tensor) -> bool:
+    """The same for kernels that torch's compiler cannot look into: while it is at work, torch's operations stay."""
+    return fits_kernels(x) and not torch.compiler.is_compiling()
 
 
 class Rehearsal:

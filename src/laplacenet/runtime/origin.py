@@ -13,14 +13,13 @@ from typing import Any
 import torch
 
 import laplacenet
-from laplacenet.runtime.kernels import new_kernels
 from laplacenet.runtime.launch import LAUNCH, launch_id
 
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "pillow")
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    launch, kernels = launch_id(), new_kernels()
+    launch = launch_id()
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": command(),
@@ -30,7 +29,6 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
         "hardware": hardware(device),
         **({} if launch is None else {LAUNCH: launch}),
-        **({"new_kernels": kernels} if kernels else {}),
     }
 
 

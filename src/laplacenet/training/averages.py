@@ -13,7 +13,7 @@ from laplacenet.models import Head, Inference, Network
 from laplacenet.models.inference import chunk_size
 from laplacenet.models.norm import FixedBatchNorm2d
 from laplacenet.runtime import mixed_precision
-from laplacenet.runtime.kernels import fits_new_kernel
+from laplacenet.runtime.kernels import fits_eager_kernels
 from laplacenet.training.guards import evenly_spread
 
 Statistics = Literal["average", "copy", "own"]
@@ -79,10 +79,10 @@ def can_be_moved_at_once(means: Sequence[Tensor], values: Sequence[Tensor]) -> b
     """Whether they lie on a GPU in single precision, and each mean in the order of its value and without gaps."""
 
     def fits(mean: Tensor, value: Tensor) -> bool:
-        is_wanted = fits_new_kernel(mean, "weight-average") and fits_new_kernel(value, "weight-average")
+        is_on_gpu = fits_eager_kernels(mean) and fits_eager_kernels(value)
         is_single = mean.dtype == value.dtype == torch.float32
         is_dense = mean.is_contiguous() or (mean.ndim == 4 and mean.is_contiguous(memory_format=torch.channels_last))
-        return is_wanted and is_single and is_dense and mean.stride() == value.stride()
+        return is_on_gpu and is_single and is_dense and mean.stride() == value.stride()
 
     return all(map(fits, means, values))
 

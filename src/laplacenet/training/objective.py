@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laplacenet.runtime.device import at_least_float32
-from laplacenet.runtime.kernels import fits_new_kernel
+from laplacenet.runtime.kernels import fits_eager_kernels
 
 N_AXES = 5  # of views of pictures: views, rows, channels, height, width
 MOST_CLASSES = 4096  # that one program of the loss holds at once
@@ -84,7 +84,7 @@ def mix(
 
     Where there is a box, and it is not empty, the partner's pixels are pasted into it instead.
     """
-    if fits_new_kernel(views, "mixing") and _is_channels_last(views) and not views.requires_grad:
+    if fits_eager_kernels(views) and _is_channels_last(views) and not views.requires_grad:
         from laplacenet.training.objective_kernels import mix_pictures  # noqa: PLC0415 - needs Triton
 
         return mix_pictures(views, partners, mix_weight, box)
@@ -104,7 +104,7 @@ def mixed_cross_entropy(
     mix_weight: Float[Tensor, ""],
 ) -> Float[Tensor, ""]:
     """Cross-entropy is linear in its target, so a mixed target is a mixture of two plain losses."""
-    if fits_new_kernel(logits, "mixing") and logits.dtype is torch.float32 and logits.shape[-1] <= MOST_CLASSES:
+    if fits_eager_kernels(logits) and logits.dtype is torch.float32 and logits.shape[-1] <= MOST_CLASSES:
         from laplacenet.training.objective_kernels import MixedCrossEntropy  # noqa: PLC0415 - needs Triton
 
         return MixedCrossEntropy.apply(logits, targets, partners, mix_weight)  # type: ignore[no-any-return,no-untyped-call]
