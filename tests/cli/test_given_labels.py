@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from references_cli import Shell
 
 N = 24
@@ -42,3 +43,17 @@ def test_true_labels_of_a_class_that_nobody_labeled_count_as_wrong(shell: Shell)
     assert "of 18 new labels" in said
     assert "  emu   0 % " in said
     assert "4 rows to test with are of a class that no label names, and count as wrong ('emu': 4)" in said
+
+
+def test_train_warns_of_labels_that_a_run_predicted_too(shell: Shell) -> None:
+    (shell.folder / "photos").mkdir()
+    lines = ["path,label,confidence,source"]
+    for number in range(6):
+        Image.new("L", (8, 8), 40 * number).save(shell.folder / "photos" / f"{number}.png")
+        lines.append(f"{number}.png,{('dim', 'light')[number // 3]},0.9,{'graph' if number % 3 == 1 else 'given'}")
+    (shell.folder / "labels.csv").write_text("\n".join(lines) + "\n")
+    tiny = ("--set", "train.steps=1", "--set", "train.batch_size=4", "--set", "train.labeled_batch_size=2")
+    said = shell.succeeds(
+        "train", "photos", "--labels", "labels.csv", "--model", "small-cnn", *tiny, "--out", "trained"
+    ).err
+    assert "labels.csv: labels that a run predicted count as given here: 2 of 6 (source graph" in said

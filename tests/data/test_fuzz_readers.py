@@ -20,6 +20,7 @@ from references_mutation import anything, hunt, mutated, time_limit
 
 from laplacenet.data import (
     Collection,
+    GivenLabels,
     ImageSet,
     holds_row_numbers,
     load_dataset,
@@ -161,11 +162,10 @@ def bears_label_lists(folder: Path, content: bytes) -> None:
     for name in ("l.csv", "l.jsonl", "l.json"):
         path = written(folder / name, content)
         found = or_one_line(lambda path=path: read_labels(path, IMAGES, root=folder))
-        if isinstance(found, tuple):
-            labels, class_names = found
-            assert labels.shape == (4,)
-            assert -1 <= int(labels.min()) <= int(labels.max()) < len(class_names)
-            json.dumps(class_names).encode()
+        if isinstance(found, GivenLabels):
+            assert found.labels.shape == (4,)
+            assert -1 <= int(found.labels.min()) <= int(found.labels.max()) < len(found.class_names)
+            json.dumps(found.class_names).encode()
 
 
 def bears_row_labels(folder: Path, content: bytes) -> None:
@@ -267,7 +267,7 @@ def test_the_seeds_themselves_are_read(tmp_path: Path) -> None:
     for content in pickle_seeds():
         assert "data" in read_array_pickle(content, where="here")
     for content in LABEL_SEEDS[0], LABEL_SEEDS[3]:
-        assert read_labels(written(tmp_path / "l.csv", content), IMAGES)[1]
+        assert read_labels(written(tmp_path / "l.csv", content), IMAGES).class_names
     assert len(read_cifar(CIFAR100, written(tmp_path / "a.tar.gz", gzip.compress(tar_seed(tmp_path)))).train) == 1
 
 

@@ -20,8 +20,9 @@ def labels_of(path: Path, content: str | bytes, **options: object) -> dict[str, 
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     n = len(NAMES)
     images = ImageSet(torch.zeros(n, 1, 2, 2, dtype=torch.uint8), torch.full((n,), -1), (), NAMES)
-    labels, class_names = read_labels(path, images, **options)
-    return {name: class_names[label] for name, label in zip(NAMES, labels.tolist(), strict=True) if label >= 0}
+    given = read_labels(path, images, **options)
+    numbered = zip(NAMES, given.labels.tolist(), strict=True)
+    return {name: given.class_names[label] for name, label in numbered if label >= 0}
 
 
 def refusal(path: Path, content: str | bytes, **options: object) -> str:
@@ -42,8 +43,8 @@ def test_an_apostrophe_in_the_name_of_a_file_is_not_taken_for_a_spreadsheets(tmp
         (("=1.jpg", "'-2.jpg"), ["dog", "cat"]),
     ):
         images = ImageSet(torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.full((2,), -1), (), names)
-        labels, class_names = read_labels(path, images)
-        assert [class_names[label] for label in labels.tolist()] == expected
+        given = read_labels(path, images)
+        assert [given.class_names[label] for label in given.labels.tolist()] == expected
 
 
 ITEM = '{"path": "a.jpg", "label": "dog"}'

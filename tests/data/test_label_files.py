@@ -17,9 +17,9 @@ def image_set(class_names: tuple[str, ...] = (), names: tuple[str, ...] | None =
 
 def labels_of(folder: Path, text: str, images: ImageSet | None = None) -> tuple[list[int], tuple[str, ...]]:
     (folder / "labels.csv").write_text(text, encoding="utf-8")
-    labels, class_names = read_labels(folder / "labels.csv", images or image_set())
-    assert labels.dtype == torch.int64
-    return labels.tolist(), class_names
+    given = read_labels(folder / "labels.csv", images or image_set())
+    assert given.labels.dtype == torch.int64
+    return given.labels.tolist(), given.class_names
 
 
 @pytest.mark.parametrize(

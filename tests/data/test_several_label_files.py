@@ -28,8 +28,9 @@ def written(folder: Path, **texts: str) -> list[Path]:
 
 
 def labels_of(paths: Path | list[Path], **options: object) -> dict[str, str]:
-    labels, class_names = read_labels(paths, IMAGES, **options)
-    return {name: class_names[label] for name, label in zip(NAMES, labels.tolist(), strict=True) if label >= 0}
+    given = read_labels(paths, IMAGES, **options)
+    numbered = zip(NAMES, given.labels.tolist(), strict=True)
+    return {name: given.class_names[label] for name, label in numbered if label >= 0}
 
 
 def labeled(collection: Collection) -> dict[str, str]:

@@ -113,8 +113,8 @@ def test_several_label_files_are_added_up_and_contradictions_named(tmp_path: Pat
     files[1].write_text("b.png,dog\n")
     config = with_labels(DataConfig(name=str(tmp_path)), list(map(str, files)), None)
     dataset = load_dataset(str(tmp_path))
-    labels, names = visible_labels(dataset, config, root=tmp_path, seed=0)
-    assert (labels.tolist(), names) == ([0, 1, -1], ("cat", "dog"))
+    given = visible_labels(dataset, config, root=tmp_path, seed=0)
+    assert (given.labels.tolist(), given.class_names) == ([0, 1, -1], ("cat", "dog"))
     files[1].write_text("b.png,dog\na.png,dog\n")
     with pytest.raises(InputError, match=r"a\.png is 'dog' here and 'cat' in"):
         visible_labels(dataset, config, root=tmp_path, seed=0)

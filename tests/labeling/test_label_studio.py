@@ -116,7 +116,7 @@ def test_what_label_studio_exports_is_read_back(export: str, tmp_path: Path) -> 
         path.write_text(json.dumps(exported))
     n, class_names = len(labeling), labeling.summary.class_names
     pictures = ImageSet(torch.zeros(n, 1, 2, 2, dtype=torch.uint8), torch.full((n,), -1), class_names, labeling.names)
-    labels, names = read_labels(path, pictures)
-    assert {row: names[labels[row]] for row in (labels >= 0).nonzero().flatten().tolist()} == {
+    given = read_labels(path, pictures)
+    assert {row: given.class_names[given.labels[row]] for row in (given.labels >= 0).nonzero().flatten().tolist()} == {
         row: class_names[guess] for row, guess, _ in entries
     }

@@ -16,7 +16,7 @@ from laplacenet.data.dataset import (
 from laplacenet.data.images import UNKNOWN, ChannelStatistics, ImageSet, VectorSet, channel_statistics
 from laplacenet.data.judges import read_judges
 from laplacenet.data.label_entries import LIST_SUFFIXES
-from laplacenet.data.label_files import read_labels
+from laplacenet.data.label_files import GivenLabels, read_labels
 from laplacenet.data.load import DATASET_NAMES, load_dataset, two_moons
 from laplacenet.data.splits import (
     Split,
@@ -36,6 +36,7 @@ __all__ = [
     "ChannelStatistics",
     "Collection",
     "Dataset",
+    "GivenLabels",
     "ImageSet",
     "Skipped",
     "Split",

@@ -33,6 +33,15 @@ class RowLabels:
     entries: LabelEntries
 
 
+@dataclass(frozen=True, eq=False)
+class GivenLabels:
+    """One label for each image, −1 where none is given; the names of the classes; warnings about the files."""
+
+    labels: Int64[Tensor, " n"]
+    class_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
 def read_labels(
     path: str | Path | Sequence[str | Path],
     image_set: ImageSet,
@@ -40,8 +49,8 @@ def read_labels(
     root: Path | None = None,
     skipped: Collection[str] = (),
     merge_similar_classes: bool = False,
-) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """The labels in one or several label files, −1 for every other image, and the names of the classes.
+) -> GivenLabels:
+    """The labels in one or several label files.
 
     A line names a picture (below the picture folder `root`, below the label file's own folder, absolute, or by its bare
     name where that is unique) and gives its label; a line with an empty label is passed over. A heading is allowed;
@@ -53,9 +62,10 @@ def read_labels(
     if image_set.names is None:
         raise InputError(f"{paths[0]}: labels by file name need images that came from files")
     given = labels_by_name(paths, image_set.names, root=root, skipped=skipped)
-    return numbered_labels(
+    labels, class_names = numbered_labels(
         given, len(image_set), image_set.class_names, merge_similar_classes=merge_similar_classes, where=str(paths[0])
     )
+    return GivenLabels(labels, class_names, tuple(predicted_notes(given)))
 
 
 def predicted_notes(given: Sequence[RowLabels], *, count_as: str = "given") -> list[str]:

@@ -12,6 +12,7 @@ from laplacenet.data import (
     SKIPPED,
     UNKNOWN,
     Dataset,
+    GivenLabels,
     ImageSet,
     VectorSet,
     balanced_split,
@@ -46,6 +47,7 @@ class Task:
     true_labels: Int64[Tensor, " n"]
     test_labels: Int64[Tensor, " n_test"] | None
     views: Views
+    file_notes: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> Tensor:
@@ -86,7 +88,7 @@ class Task:
 
     def notes(self) -> list[str]:
         """Warnings for the user before the first step."""
-        notes = []
+        notes = list(self.file_notes)
         skipped = self.dataset.skipped
         if skipped:
             first = f"{in_one_line(skipped[0].path)}: {skipped[0].reason}"
@@ -111,8 +113,8 @@ def prepare(
 
 def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
     """The experiment on data that is loaded; `root` is where label files look for its pictures."""
-    given_labels, class_names = visible_labels(dataset, experiment.data, root=root, seed=experiment.seed)
-    if not class_names:
+    given = visible_labels(dataset, experiment.data, root=root, seed=experiment.seed)
+    if not given.class_names:
         raise InputError(
             f"{experiment.data.name}: no classes; put the pictures of a class into a folder of its own or give labels"
         )
@@ -120,10 +122,11 @@ def task_on(dataset: Dataset, experiment: Experiment, *, root: Path) -> Task:
     task = Task(
         experiment=experiment,
         dataset=dataset,
-        class_names=class_names,
-        given_labels=given_labels,
-        true_labels=renumbered(dataset.train.labels, dataset.train.class_names, class_names),
-        test_labels=None if test is None else renumbered(test.labels, test.class_names, class_names),
+        class_names=given.class_names,
+        given_labels=given.labels,
+        file_notes=given.notes,
+        true_labels=renumbered(dataset.train.labels, dataset.train.class_names, given.class_names),
+        test_labels=None if test is None else renumbered(test.labels, test.class_names, given.class_names),
         views=views_of(dataset.train, experiment),
     )
     example = task.views.plain(task.inputs[:1])
@@ -140,10 +143,8 @@ def found_in(folder: Path, name: str) -> str:
     return str(moved) if name not in DATASET_NAMES and moved.exists() else name
 
 
-def visible_labels(
-    dataset: Dataset, data: DataConfig, *, root: Path, seed: int
-) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """The labels that training may see, −1 for all others, and the names of the classes."""
+def visible_labels(dataset: Dataset, data: DataConfig, *, root: Path, seed: int) -> GivenLabels:
+    """The labels that training may see."""
     train = dataset.train
     if data.label_file is not None:
         if not isinstance(train, ImageSet):
@@ -159,8 +160,8 @@ def visible_labels(
         except InputError as error:
             raise InputError(f"--labels {data.n_labeled}: {error}") from error
     else:
-        return train.labels, train.class_names
-    return hide_labels(train.labels, split), train.class_names
+        return GivenLabels(train.labels, train.class_names)
+    return GivenLabels(hide_labels(train.labels, split), train.class_names)
 
 
 def renumbered(

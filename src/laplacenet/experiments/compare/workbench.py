@@ -122,7 +122,7 @@ class Workbench(Schedule):
         data = {}
         for seed in seeds:
             config = self._first_experiment(seed).data
-            labels, _ = visible_labels(dataset, config, root=Path(config.name).expanduser(), seed=seed)
+            labels = visible_labels(dataset, config, root=Path(config.name).expanduser(), seed=seed).labels
             data[seed] = hashes.with_labels(labels)
         self.keep_data(data)
         for finished in [*self.tuning_results(), *self.results()]:
