@@ -57,3 +57,13 @@ def test_train_warns_of_labels_that_a_run_predicted_too(shell: Shell) -> None:
         "train", "photos", "--labels", "labels.csv", "--model", "small-cnn", *tiny, "--out", "trained"
     ).err
     assert "labels.csv: labels that a run predicted count as given here: 2 of 6 (source graph" in said
+
+
+def test_settings_of_training_have_no_effect_on_embeddings_and_a_warning_says_so(shell: Shell) -> None:
+    words = ("--steps", "5", "--model", "small-cnn", "--batch", "4", "--no-flip", "--set", "train.lr=0.5")
+    said = shell.succeeds("label", "x.npz", *words, "--set", "graph.k=5", "--out", "again").err
+    assert (
+        "warning: no network is trained, so these settings have no effect: --model, --no-flip, --batch, train.lr,"
+        " --steps\n"
+    ) in said
+    assert "have no effect" not in shell.succeeds("label", "x.npz", "--set", "graph.k=5", "--out", "plain").err

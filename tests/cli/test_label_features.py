@@ -160,3 +160,9 @@ def test_where_there_is_no_time_to_judge_a_pretrained_network_one_is_trained(she
     said = shell.runs_out_of_time("label", "photos", "--labels", "labels.csv", "--out", "run", "--for", "0.001s")
     assert "there is no time to test" in said.err
     assert "go on with: laplacenet label --resume run" in said.err
+
+
+def test_settings_of_training_beside_pretrained_features_are_used_in_the_time_of_for_alone(shell: Shell) -> None:
+    words = ("label", "photos", "--labels", "labels.csv", "--features", "lite0", "--no-flip")
+    said = shell.succeeds(*words, "--set", "train.lr=0.5", "--out", "run").err
+    assert "warning: no network is trained, so these settings have no effect: --no-flip, train.lr\n" in said

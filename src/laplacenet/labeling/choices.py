@@ -39,6 +39,15 @@ FEWEST_COLORS = 512  # distinct ones in a photograph of 64 by 64 pixels; drawing
 SAMPLE_SIDE = 64
 PIXEL_SIDE = 16  # of the raw pixels, a stand-in for what a network trained on these pictures alone could learn
 FEWEST_JUDGED = 10
+TRAINING = ("model", "augment", "train", "method")  # sections that only a network's training reads
+OPTIONS = {
+    "model.name": "--model",
+    "augment.flip": "--no-flip",
+    "train.batch_size": "--batch",
+    "train.labeled_batch_size": "--batch",
+    "time.steps": "--steps",
+}
+"""Options of the command that are short for settings."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +246,17 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
     settings = override(settings, texts, fixed=FIXED)
     class_shares(settings.prior, job.given, len(job.class_names))  # raises for an invalid prior before any work
     return settings
+
+
+def unused_notes(texts: Sequence[str], settings: LabelingSettings) -> list[str]:
+    """A warning of the settings given that only training has, where nothing is trained: the rows are vectors."""
+    if settings.beside:
+        return []
+    names = [text.partition("=")[0] for text in texts]
+    names = [name for name in names if name.partition(".")[0] in TRAINING]
+    names += [] if settings.time.steps is None else ["time.steps"]
+    said = dict.fromkeys(OPTIONS.get(name, name) for name in names)
+    return [f"no network is trained, so these settings have no effect: {', '.join(said)}"] if said else []
 
 
 def training_graph(job: Job) -> GraphConfig:

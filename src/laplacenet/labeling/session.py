@@ -22,6 +22,7 @@ from laplacenet.labeling.choices import (
     settings_for,
     size_beside,
     training_graph,
+    unused_notes,
     with_training_beside,
 )
 from laplacenet.labeling.features import (
@@ -174,7 +175,7 @@ def start(
     if job.are_pictures:
         require_trainable_job(job, session.execution)
     folder = create_folder(new_folder)
-    for note in notes_on(job):
+    for note in [*notes_on(job), *([] if job.are_pictures else unused_notes(texts, settings))]:
         session.progress.warn(note)
     with locked_run(folder):
         if job.are_pictures:
@@ -215,7 +216,7 @@ def start_with_features(
     job = session.read_features(settings, network)
     job = replace(job, settings=settings_for(job, texts, session.execution.device))
     folder = create_folder(new_folder)
-    for note in notes_on(job):
+    for note in [*notes_on(job), *unused_notes(texts, settings)]:
         session.progress.warn(note)
     with locked_run(folder):
         return label_by_features(job, folder, session, network, why=(*choice.why, *why))
