@@ -114,12 +114,27 @@ def test_a_record_names_files_but_not_where_they_lie() -> None:
 def test_what_is_no_record_is_refused_by_name(tmp_path: Path, change: Any, said: str) -> None:
     path = write_record(tmp_path, record_of(HEADLINE))
     content = json.loads(path.read_text())
+    del content["checksum"]
     change(content)
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=said) as caught:
         read_record(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_a_changed_record_is_refused_and_one_of_an_older_version_without_a_checksum_is_read(tmp_path: Path) -> None:
+    record = record_of(HEADLINE, test_error=0.3164)
+    path = write_record(tmp_path, record)
+    whole = path.read_text()
+    path.write_text(whole.replace("0.3164", "0.3064"))
+    with pytest.raises(InputError, match="damaged") as caught:
+        read_record(path)
+    assert str(caught.value).startswith(str(path))
+    content = json.loads(whole)
+    del content["checksum"]
+    path.write_text(json.dumps(content))
+    assert read_record(path) == record
 
 
 def test_a_missing_folder_of_records_is_said_to_be_missing(tmp_path: Path) -> None:

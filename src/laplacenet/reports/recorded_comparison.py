@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from laplacenet.experiments.compare import Comparison, read_comparison, split_name
-from laplacenet.experiments.compare.folder import read_record
 from laplacenet.experiments.finished_runs import FailedRun, FinishedRun, read_finished_run
 from laplacenet.runtime import InputError
 from laplacenet.runtime.decoding import decode
+from laplacenet.runtime.files import read_unchanged
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def read_recorded_comparisons(folder: Path) -> list[RecordedComparison]:
 
 
 def read_recorded_comparison(path: Path) -> RecordedComparison:
-    content, source = read_record(path), str(path)
+    content, source = read_unchanged(path), str(path)
     try:
         return RecordedComparison(
             path=path,

@@ -142,6 +142,12 @@ def read_sealed(path: Path) -> dict[str, Any]:
     return content
 
 
+def read_unchanged(path: Path) -> Any:
+    """JSON, refused if it carries a checksum and anything in it changed; files of older versions carry none."""
+    content = read_json(path)
+    return read_sealed(path) if isinstance(content, dict) and CHECKSUM in content else content
+
+
 def checksum(content: dict[str, Any]) -> str:
     """A checksum of the JSON's values; spacing does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

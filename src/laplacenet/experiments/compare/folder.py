@@ -16,9 +16,9 @@ import filelock
 from laplacenet.experiments.compare.comparison import Comparison, read_comparison
 from laplacenet.experiments.compare.data_hashes import DataHashes
 from laplacenet.experiments.finished_runs import ComparedRun, FailedRun, FinishedRun, read_finished_run
-from laplacenet.runtime import InputError, read_json, read_sealed, read_whole, write_sealed
+from laplacenet.runtime import InputError, read_sealed, read_whole, write_sealed
 from laplacenet.runtime.decoding import decode
-from laplacenet.runtime.files import CHECKSUM, TEMPORARY, require_folder
+from laplacenet.runtime.files import TEMPORARY, read_unchanged, require_folder
 
 STATE = "comparison.json"
 FINISHED, FAILED, STEP_TIMES, CLAIMS, EARLIER = "finished", "failed", "step-times", "claims", "earlier"
@@ -92,7 +92,7 @@ class ComparisonFolder:
         """Its runs, if it is of this comparison."""
         remedy = "choose another --record, or delete it to write it again"
         with with_remedy(remedy):
-            content = read_record(path)
+            content = read_unchanged(path)
         self._refuse_other(content, source=path, option="--record")
         with with_remedy(remedy):
             return self._read_runs(content, source=str(path))
@@ -229,12 +229,6 @@ def file_name(run: ComparedRun) -> str:
 
 def named_json(path: Path) -> Path:
     return path.with_name(path.name + ".json")
-
-
-def read_record(path: Path) -> Any:
-    """What `compare` wrote, refused if anything in it changed; records of older versions have no checksum."""
-    content = read_json(path)
-    return read_sealed(path) if isinstance(content, dict) and CHECKSUM in content else content
 
 
 @contextlib.contextmanager

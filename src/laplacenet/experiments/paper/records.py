@@ -15,8 +15,9 @@ from laplacenet.experiments.experiment import Experiment, without_paths
 from laplacenet.experiments.notation import from_json, to_json
 from laplacenet.experiments.paper.variants import PAPER_STEPS
 from laplacenet.experiments.run_records import EpochRecord, Outcome, last_known
-from laplacenet.runtime import InputError, read_json, write_json
+from laplacenet.runtime import InputError, write_sealed
 from laplacenet.runtime.decoding import Decoder
+from laplacenet.runtime.files import read_unchanged
 
 FORMAT = 1
 SPLIT_SOURCES = ("published", "balanced")
@@ -146,7 +147,7 @@ def record_path(results: Path, key: RunKey) -> Path:
 def write_record(results: Path, record: Record) -> Path:
     path = record_path(results, record.key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"format": FORMAT, **dataclasses.asdict(record), "experiment": to_json(record.experiment)})
+    write_sealed(path, {"format": FORMAT, **dataclasses.asdict(record), "experiment": to_json(record.experiment)})
     return path
 
 
@@ -158,7 +159,7 @@ def read_records(results: Path) -> list[Record]:
 
 
 def read_record(path: Path) -> Record:
-    content = read_json(path)
+    content = read_unchanged(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f"{path}: not a record of format {FORMAT}")
     read = Decoder("", {}).value
