@@ -45,25 +45,40 @@ def test_true_labels_of_a_class_that_nobody_labeled_count_as_wrong(shell: Shell)
     assert "4 rows to test with are of a class that no label names, and count as wrong ('emu': 4)" in said
 
 
-def test_train_warns_of_labels_that_a_run_predicted_too(shell: Shell) -> None:
-    (shell.folder / "photos").mkdir()
-    lines = ["path,label,confidence,source"]
+@pytest.fixture
+def photos(shell: Shell) -> Shell:
+    """Six pictures to train on, two of whose labels a run predicted, and a test set."""
+    shades, rows = ("dim", "light"), ["path,label,confidence,source"]
     for number in range(6):
-        Image.new("L", (8, 8), 40 * number).save(shell.folder / "photos" / f"{number}.png")
-        lines.append(f"{number}.png,{('dim', 'light')[number // 3]},0.9,{'graph' if number % 3 == 1 else 'given'}")
-    (shell.folder / "labels.csv").write_text("\n".join(lines) + "\n")
-    tiny = ("--set", "train.steps=1", "--set", "train.batch_size=4", "--set", "train.labeled_batch_size=2")
-    said = shell.succeeds(
-        "train", "photos", "--labels", "labels.csv", "--model", "small-cnn", *tiny, "--out", "trained"
-    ).err
-    assert "labels.csv: labels that a run predicted count as given here: 2 of 6 (source graph" in said
+        shade = shades[number // 3]
+        for folder in (f"train/{shade}", f"test/{shade}"):
+            (shell.folder / "photos" / folder).mkdir(parents=True, exist_ok=True)
+            Image.new("L", (8, 8), 40 * number).save(shell.folder / "photos" / folder / f"{number}.png")
+        rows.append(f"{number}.png,{shade},0.9,{'graph' if number % 3 == 1 else 'given'}")
+    (shell.folder / "labels.csv").write_text("\n".join(rows) + "\n")
+    return shell
+
+
+TINY = ("train.batch_size=4", "train.labeled_batch_size=2", "model.name=small-cnn")
+PREDICTED = "labels.csv: labels that a run predicted count as given here: 2 of 6 (source graph"
+
+
+@pytest.mark.parametrize(
+    "command", [("train", "--set", "train.steps=1"), ("compare", "--methods", "supervised", "--steps", "1")]
+)
+def test_training_on_labels_that_a_run_predicted_is_warned_of_once(photos: Shell, command: tuple[str, ...]) -> None:
+    words = [*command, *(word for setting in TINY for word in ("--set", setting))]
+    said = photos.succeeds(*words, "photos", "--labels", "labels.csv", "--out", "trained", "--device", "cpu").err
+    assert said.count(PREDICTED) == 1
 
 
 def test_settings_of_training_have_no_effect_on_embeddings_and_a_warning_says_so(shell: Shell) -> None:
-    words = ("--steps", "5", "--model", "small-cnn", "--batch", "4", "--no-flip", "--set", "train.lr=0.5")
+    words = ("--steps", "5", "--model", "small-cnn", "--batch", "4", "--set", "augment.flip=on", "--set", "train.lr=1")
     said = shell.succeeds("label", "x.npz", *words, "--set", "graph.k=5", "--out", "again").err
-    assert (
-        "warning: no network is trained, so these settings have no effect: --model, --no-flip, --batch, train.lr,"
-        " --steps\n"
-    ) in said
+    note = (
+        "no network is trained, so these settings have no effect: model.name (--model), train.batch_size (--batch),"
+        " train.labeled_batch_size, augment.flip (--flip), train.lr, time.steps (--steps)"
+    )
+    assert said.count(f"warning: {note}\n") == 1
+    assert note in (shell.folder / "again" / "report.html").read_text()
     assert "have no effect" not in shell.succeeds("label", "x.npz", "--set", "graph.k=5", "--out", "plain").err

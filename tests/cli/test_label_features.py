@@ -162,7 +162,8 @@ def test_where_there_is_no_time_to_judge_a_pretrained_network_one_is_trained(she
     assert "go on with: laplacenet label --resume run" in said.err
 
 
-def test_settings_of_training_beside_pretrained_features_are_used_in_the_time_of_for_alone(shell: Shell) -> None:
-    words = ("label", "photos", "--labels", "labels.csv", "--features", "lite0", "--no-flip")
-    said = shell.succeeds(*words, "--set", "train.lr=0.5", "--out", "run").err
-    assert "warning: no network is trained, so these settings have no effect: --no-flip, train.lr\n" in said
+def test_settings_of_training_have_no_effect_with_pretrained_features_and_no_time_limit(shell: Shell) -> None:
+    words = ["label", "photos", "--labels", "labels.csv", "--features", "lite0", "--no-flip", "--set", "train.lr=0.5"]
+    said = shell.succeeds(*words, "--out", "run").err
+    assert "so these settings have no effect: augment.flip (--flip), train.lr\n" in said
+    assert "have no effect" not in shell(*words, "--for", "2s", "--out", "longer").err

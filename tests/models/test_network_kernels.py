@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laplacenet.models import build_model
-from laplacenet.models.convolution import ImageConv2d, ImageSequential
+from laplacenet.models.convolution import ImageConv2d, ImageSequential, _fit_together
 from laplacenet.models.norm import NormActivation
 from laplacenet.runtime import mixed_precision
 
@@ -128,6 +128,14 @@ def test_a_first_layer_is_its_parts_where_a_hook_waits_for_one_of_them(monkeypat
         layer(x)
     assert called == ["convolution"]
     assert close(whole, parts.double(), 2e-3)
+
+
+def test_a_first_layer_is_its_parts_for_an_empty_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = ImageSequential(ImageConv2d(3, 16), NormActivation(16)), random_maps(2, 3, 6, 6)
+    pretend_to_be_on_a_gpu(monkeypatch)
+    with mixed_precision(x.device):
+        assert _fit_together(*layer, x)
+        assert not _fit_together(*layer, x[:0])
 
 
 def test_a_slice_of_a_network_that_begins_behind_its_first_layer_is_a_sequence() -> None:

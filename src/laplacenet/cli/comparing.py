@@ -137,7 +137,7 @@ def work_through(
     bench.require_same_data()
     bench.take_over(record)
     tell_of_changes(bench, again=again)
-    warn_of_thresholds(bench)
+    warn_before_runs(bench)
     stopped, has_made_runs = "", False
     while not stopped:
         with bench.claim() as run:
@@ -172,10 +172,13 @@ def tell_of_changes(bench: Workbench, *, again: bool) -> None:
         say(f"{method}: earlier runs had other settings than new ones will have: {settings} ({what_now})", err=True)
 
 
-def warn_of_thresholds(bench: Workbench) -> None:
-    """Before the first run, once for each method."""
+def warn_before_runs(bench: Workbench) -> None:
+    """Of label files, and once for each method of thresholds that are out of reach."""
     seed = bench.comparison.seeds[0]
-    n_classes = len(bench.task_of_seed(seed).class_names)
+    task = bench.task_of_seed(seed)
+    for note in task.file_notes:
+        say(f"warning: {note}", err=True)
+    n_classes = len(task.class_names)
     for method in bench.comparison.methods:
         for note in confidence_notes(bench.comparison.experiment(method, seed), n_classes=n_classes):
             say(f"warning: {method}: {note}", err=True)

@@ -150,7 +150,11 @@ Settings = Annotated[
     typer.Option("--set", metavar="SECTION.FIELD=VALUE", help="Change one setting; may be repeated."),
 ]
 Compile = Annotated[
-    bool, typer.Option("--compile", help="On a GPU, compile the loss: 25 s at the start for 2 % of a step's time.")
+    bool,
+    typer.Option(
+        "--compile",
+        help="On a GPU, compile the loss, in place of some kernels: 25 s at the start, probably slower for the 13-CNN.",
+    ),
 ]
 Preset = Annotated[
     str | None,

@@ -42,12 +42,11 @@ FEWEST_JUDGED = 10
 TRAINING = ("model", "augment", "train", "method")  # sections that only a network's training reads
 OPTIONS = {
     "model.name": "--model",
-    "augment.flip": "--no-flip",
+    "augment.flip": "--flip",
     "train.batch_size": "--batch",
-    "train.labeled_batch_size": "--batch",
     "time.steps": "--steps",
 }
-"""Options of the command that are short for settings."""
+"""The command's option for each setting that has one."""
 
 
 @dataclass(frozen=True)
@@ -248,15 +247,15 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
     return settings
 
 
-def unused_notes(texts: Sequence[str], settings: LabelingSettings) -> list[str]:
-    """A warning of the settings given that only training has, where nothing is trained: the rows are vectors."""
+def unused_notes(texts: Sequence[str], settings: LabelingSettings) -> tuple[str, ...]:
+    """Warns of settings that only training uses, where no network is trained."""
     if settings.beside:
-        return []
+        return ()
     names = [text.partition("=")[0] for text in texts]
     names = [name for name in names if name.partition(".")[0] in TRAINING]
     names += [] if settings.time.steps is None else ["time.steps"]
-    said = dict.fromkeys(OPTIONS.get(name, name) for name in names)
-    return [f"no network is trained, so these settings have no effect: {', '.join(said)}"] if said else []
+    said = dict.fromkeys(f"{name} ({OPTIONS[name]})" if name in OPTIONS else name for name in names)
+    return (f"no network is trained, so these settings have no effect: {', '.join(said)}",) if said else ()
 
 
 def training_graph(job: Job) -> GraphConfig:

@@ -41,6 +41,7 @@ class Job:
     settings: LabelingSettings
     collection: Collection
     judges: Collection | None
+    setting_notes: tuple[str, ...] = ()
 
     @property
     def given(self) -> Int64[Tensor, " n"]:
@@ -56,7 +57,7 @@ class Job:
 
     @property
     def notes(self) -> list[str]:
-        return [*self.collection.notes, *(self.judges.notes if self.judges is not None else ())]
+        return [*self.setting_notes, *self.collection.notes, *(self.judges.notes if self.judges is not None else ())]
 
     @property
     def are_judges_inside(self) -> bool:

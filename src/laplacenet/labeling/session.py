@@ -171,11 +171,11 @@ def start(
     settings = settings_for(job, texts, session.execution.device)
     if job.are_pictures and settings.time.limit_s is None and settings.time.steps is None:
         settings = replace(settings, time=replace(settings.time, limit_s=DEFAULT_LIMIT_S))
-    job = replace(job, settings=settings)
+    job = replace(job, settings=settings, setting_notes=() if job.are_pictures else unused_notes(texts, settings))
     if job.are_pictures:
         require_trainable_job(job, session.execution)
     folder = create_folder(new_folder)
-    for note in [*notes_on(job), *([] if job.are_pictures else unused_notes(texts, settings))]:
+    for note in notes_on(job):
         session.progress.warn(note)
     with locked_run(folder):
         if job.are_pictures:
@@ -214,9 +214,10 @@ def start_with_features(
     settings, why = session.fit_to_time(settings, network)
     network = features_of(settings, session.execution.device) if why else network
     job = session.read_features(settings, network)
-    job = replace(job, settings=settings_for(job, texts, session.execution.device))
+    settings = settings_for(job, texts, session.execution.device)
+    job = replace(job, settings=settings, setting_notes=unused_notes(texts, settings))
     folder = create_folder(new_folder)
-    for note in [*notes_on(job), *unused_notes(texts, settings)]:
+    for note in notes_on(job):
         session.progress.warn(note)
     with locked_run(folder):
         return label_by_features(job, folder, session, network, why=(*choice.why, *why))

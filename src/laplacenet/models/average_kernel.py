@@ -51,7 +51,7 @@ def _unit_average_gradient_kernel(
 
 
 class UnitAverage(torch.autograd.Function):
-    """normalize(mean over the pixels of x) for channels-last maps."""
+    """normalize(mean over the pixels of x) for channels-last maps; it can be differentiated once."""
 
     @staticmethod
     def forward(ctx, x):

@@ -47,8 +47,8 @@ class ImageConv2d(nn.Conv2d):
 class ImageSequential(nn.Sequential):
     """Modules in sequence, of which the first two are a convolution of images and its normalization.
 
-    In lower precision on a GPU these two are one operation, which multiplies the patches anew
-    in each pass over the output and never stores what is between them.
+    In lower precision on a GPU these two are one operation, which multiplies the patches anew in each pass over the
+    output and never stores what is between them; forward and backward hooks of either of them are not called then.
     """
 
     @property
@@ -73,14 +73,14 @@ def _fit_together(convolution: ImageConv2d, norm: NormActivation, x: Tensor) -> 
     """A batch that processes share has statistics of all of them, which the kernels of the whole layer do not add.
 
     Hooks of the two layers are not called. A hook before either of them, such as that of torch's pruning, may change
-    what they compute, so such layers do not fit.
+    what they compute, so such layers do not fit; nor does an empty batch.
     """
     C = convolution.out_channels
     is_tile = C & (C - 1) == 0 and SMALLEST_TILE <= C <= LARGEST_TILE
     is_one_pass = norm.training == convolution.training and (norm.training or not torch.is_grad_enabled())
     is_hooked = bool(convolution._forward_pre_hooks or norm._forward_pre_hooks)
     is_layer = is_tile and is_one_pass and not norm.pool and not is_hooked
-    return convolution.fits_kernels(x) and is_layer and current_share() is None
+    return convolution.fits_kernels(x) and is_layer and len(x) > 0 and current_share() is None
 
 
 def image_layer(convolution: ImageConv2d, norm: NormActivation, x: Float[Tensor, "n c h w"]) -> Tensor:

@@ -30,7 +30,7 @@ def fits_kernels(x: Tensor) -> bool:
 
 
 def fits_eager_kernels(x: Tensor) -> bool:
-    """The same for kernels that torch's compiler cannot look into: while it is at work, torch's operations stay."""
+    """The same for kernels that torch.compile cannot compile, which gets torch's operations instead."""
     return fits_kernels(x) and not torch.compiler.is_compiling()
 
 

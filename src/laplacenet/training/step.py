@@ -34,7 +34,7 @@ class Execution:
 
     A checkpoint comes when `checkpoint_every_s` have passed, within a long epoch too. Epochs are tested after every
     `judge_every`-th and after the last. The rest concerns GPUs only: `capture` replays a step as one graph, and
-    `compile` hands the loss to torch's compiler, which takes 25 s and saves a fiftieth of a step. `resident_bytes`
+    `compile` hands the loss to torch's compiler in place of some of our kernels, which takes 25 s. `resident_bytes`
     limits the data held on the device (by default half of its free memory); what is larger is streamed.
     """
 
