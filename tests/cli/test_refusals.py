@@ -328,3 +328,16 @@ def test_a_link_to_itself_is_refused_in_one_line(shell: Shell, arguments: str) -
     for name in ("itself", "itself.npz", "itself.txt", "itself.csv"):
         (shell.folder / name).symlink_to(shell.folder / name)
     assert "itself" in shell.fails(*arguments.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "after"),
+    [
+        (["train", "", "--labels", "40"], "train"),
+        (["label", "empty", "--out", ""], "--out"),
+        (["label", "empty", "--out="], "--out="),
+        ([""], "laplacenet"),
+    ],
+)
+def test_an_empty_argument_is_not_this_folder(shell: Shell, arguments: list[str], after: str) -> None:
+    assert f"error: nothing is given after {after}; is a variable of the shell not set?" in shell.fails(*arguments)

@@ -14,7 +14,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -200,6 +200,7 @@ def is_imported(name: str) -> bool:
 def exit_code(caught: list[int]) -> int:
     """Of the command that was asked for, once it has ended; `caught` are the signals that ended it."""
     try:
+        refuse_empty_arguments(sys.argv[1:])
         refuse_several_processes(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], prog_name="laplacenet", standalone_mode=False)
         sys.stdout.flush()
@@ -212,6 +213,14 @@ def exit_code(caught: list[int]) -> int:
         # an import that a signal cuts off may end in any error
         code = INTERRUPTED if caught else explain(error)
     return int(code or 0)
+
+
+def refuse_empty_arguments(arguments: Sequence[str]) -> None:
+    """An empty path would be this folder: `label "$PHOTOS"` with a misspelled variable would label whatever is here."""
+    for before, word in zip(["laplacenet", *arguments], arguments, strict=False):
+        is_option = word.startswith("--") and word.find("=") == len(word) - 1
+        if not word or is_option:
+            raise InputError(f"nothing is given after {word or before}; is a variable of the shell not set?")
 
 
 def refuse_several_processes(arguments: list[str]) -> None:
