@@ -9,7 +9,7 @@ import pytest
 from references_labeling import clusters, drawn_evenly, some_given
 
 import laplacenet
-from laplacenet.api.checks import label_files, require_numbers
+from laplacenet.api.checks import as_integer, label_files
 from laplacenet.runtime import InputError
 
 
@@ -65,9 +65,18 @@ def test_a_run_is_opened_again_and_resumed(embeddings: Path, tmp_path: Path) -> 
         ({"test": "nowhere.csv"}, "nowhere.csv: no such file or folder"),
         ({"time_limit": "soon"}, "give a time such as"),
         ({"time_limit": -1.0}, "give a time such as"),
-        ({"steps": 0}, "steps must be a positive number"),
-        ({"size": -4}, "size must be a positive number"),
-        ({"batch_size": 1}, "batch_size must be"),
+        ({"steps": 0}, "--steps 0: give an integer of at least 1"),
+        ({"size": -4}, "--size -4: give an integer"),
+        ({"batch_size": 1}, "--batch 1: give an integer of at least 2"),
+        ({"steps": "2"}, "--steps '2': give an integer"),
+        ({"seed": 1.5}, "--seed 1.5: give an integer"),
+        ({"seed": None}, "--seed None: give an integer"),
+        ({"features": None}, "features: give text, not None"),
+        ({"device": None}, "device: give text, not None"),
+        ({"settings": [3]}, "settings: give text, not 3"),
+        ({"pictures": np.zeros((3, 2))}, "pictures: give the path of a file or folder, not ndarray"),
+        ({"weights": 3}, "weights: give the path of a file or folder, not int"),
+        ({"weights": __file__}, "no pretrained network is used here; leave it out"),
         ({"prior": "flat"}, "choose shrunk, labeled, equal"),
         ({"prior": [0.5, 0.0]}, "choose shrunk, labeled, equal"),
         ({"settings": ["collection.pictures=/etc"]}, "cannot be set this way"),
@@ -97,9 +106,40 @@ def test_what_a_resumed_run_would_pass_over_is_refused(embeddings: Path, tmp_pat
 
 @pytest.mark.parametrize("number", [1.5, float("nan"), "many", True, 0, -4])
 def test_numbers_of_steps_are_whole_and_positive(number: object) -> None:
-    with pytest.raises(InputError, match="steps must be a positive number"):
-        require_numbers(steps=number)
-    require_numbers(steps=np.int64(5), size=None)
+    with pytest.raises(InputError, match=r"--steps .*: give an integer of at least 1"):
+        as_integer(number, name="--steps")
+    assert type(as_integer(np.int64(5), name="--steps")) is int
+
+
+def test_integers_of_numpy_and_a_single_setting_are_arguments_like_any_others(embeddings: Path, tmp_path: Path) -> None:
+    expected = laplacenet.label(embeddings, out=tmp_path / "plain", seed=3, settings=["graph.k=9"])
+    run = laplacenet.label(embeddings, out=tmp_path / "run", seed=np.int64(3), settings="graph.k=9")
+    assert run.labels == expected.labels
+    assert len(run.next(np.int64(4))) == 4
+
+
+def test_a_path_may_begin_with_the_home_folder(
+    embeddings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    run = laplacenet.label("~/mine.npz", out="~/run")
+    assert run.path == tmp_path / "run"
+    assert laplacenet.LabelingRun("~/run").labels == run.labels
+    assert len(run.predict("~/more.npy")) == len(run.predict(["~/more.npy"])) == 5
+    assert run.evaluate("~/truth.csv").n > 0
+    assert laplacenet.label(resume="~/run").labels == run.labels
+
+
+@pytest.mark.parametrize("given", [None, 3, np.zeros((2, 2)), [np.zeros(2)]])
+def test_what_is_no_path_is_refused_in_one_line(embeddings: Path, tmp_path: Path, given: object) -> None:
+    run = laplacenet.label(embeddings, out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"pictures: give the path of a file or folder, not \w+"):
+        run.predict(given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"truth: give the path of a file or folder, not \w+"):
+        run.evaluate(given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"-n 1\.5: give an integer"):
+        run.next(1.5)  # type: ignore[arg-type]
 
 
 def test_no_rows_cannot_be_asked_for(embeddings: Path, tmp_path: Path) -> None:

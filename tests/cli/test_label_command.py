@@ -173,7 +173,7 @@ def test_what_lies_there_is_not_overwritten_unless_told_to(shell: Shell) -> None
         (("--resume", "begun", "--seed", "1"), "--resume takes all settings from its run folder"),
         (("photos", "--labels", "labels.csv", "--model", "mlp", "--steps", "2"), "model mlp cannot read inputs"),
         (("photos", "--labels", "labels.csv", "--model", "big"), "unknown model 'big'"),
-        (("photos", "--labels", "labels.csv", "--size", "0"), "size must be a positive number"),
+        (("photos", "--labels", "labels.csv", "--size", "0"), "give an integer of at least 1"),
         (("photos",), "no labels; name a label file with --labels"),
         (("mine.npz", "--device", "tpu"), "unknown device 'tpu'"),
     ],

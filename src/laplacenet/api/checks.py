@@ -1,8 +1,11 @@
 """Arguments and paths, checked without torch."""
 
+import contextlib
+import operator
+import os
 from collections.abc import Sequence
-from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from laplacenet.runtime.errors import InputError
 from laplacenet.runtime.protection import require_apart
@@ -14,12 +17,49 @@ PRIORS = ("shrunk", "labeled", "equal")
 """As in `graph.priors`, which imports NumPy."""
 
 
+def as_path(given: object, *, name: str) -> Path:
+    """The argument `name` as a path, `~` expanded."""
+    if not isinstance(given, str | os.PathLike):
+        kind = type(given).__name__
+        raise InputError(f"{name}: give the path of a file or folder, not {kind}; numpy.save writes an array to a file")
+    return Path(given).expanduser()
+
+
+def as_integer(given: object, *, name: str, least: int | None = 1) -> int:
+    """The argument as a plain integer: NumPy's could not be written as JSON."""
+    number = None
+    if not isinstance(given, bool):
+        with contextlib.suppress(TypeError):
+            number = operator.index(given)  # type: ignore[arg-type]
+    if number is None or (least is not None and number < least):
+        raise InputError(f"{name} {given!r}: give an integer{'' if least is None else f' of at least {least}'}")
+    return number
+
+
+def checked_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `label` with plain types: paths, integers, texts. What is None stays so."""
+    checked = dict(given)
+    for name in ("out", "test", "weights", "resume"):
+        if given[name] is not None:
+            checked[name] = as_path(given[name], name=name)
+    for name, option, least in (("size", "--size", 1), ("steps", "--steps", 1), ("batch_size", "--batch", 2)):
+        if given[name] is not None:
+            checked[name] = as_integer(given[name], name=option, least=least)
+    checked["seed"] = as_integer(given["seed"], name="--seed", least=None)
+    settings = [given["settings"]] if isinstance(given["settings"], str) else list(given["settings"] or ())
+    texts = [("features", given["features"]), ("device", given["device"]), *(("settings", text) for text in settings)]
+    for name, text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"{name}: give text, not {text!r}")
+    return checked | {"settings": settings}
+
+
 def label_files(labels: object) -> tuple[Path, ...]:
     """One label file, several or none; each must exist."""
     named = [labels] if isinstance(labels, str | Path) else () if labels is None else labels
     if not isinstance(named, list | tuple) or not all(isinstance(file, str | Path) for file in named):
         raise InputError("labels: give a label file, or a list of them; save labels of arrays with numpy.save")
-    files = tuple(Path(file) for file in named)
+    files = tuple(Path(file).expanduser() for file in named)
     for file in files:
         require_exists(file, what="--labels")
     return files
@@ -31,7 +71,7 @@ def require_inputs(
     """Refuse missing inputs before the slow imports."""
     if pictures is None:
         raise InputError("nothing to label; name a folder of pictures or a file of embeddings, or --resume a run")
-    path = Path(pictures).expanduser()
+    path = as_path(pictures, name="pictures")
     if not path.is_dir() and path.suffix.lower() not in ARRAYS:
         what = "not something that can be labeled" if path.exists() else "no such file or folder"
         raise InputError(f"{path}: {what}; give a folder of pictures, or an .npz or .npy file of images or embeddings")
@@ -57,15 +97,6 @@ def require_free(out: PathLike | None, inputs: Sequence[Path | None], *, overwri
         raise InputError(f"{out}: exists already; choose another --out, or --overwrite, or --resume it")
 
 
-def require_numbers(**numbers: object) -> None:
-    least = {"batch_size": 2}
-    for name, number in numbers.items():
-        if number is None:
-            continue
-        if isinstance(number, bool) or not isinstance(number, Integral) or int(number) < least.get(name, 1):
-            raise InputError(f"--{name.removesuffix('_size')} {number}: {name} must be a positive number")
-
-
 def require_prior(prior: str | Sequence[float]) -> None:
     """Check words and numbers; how many numbers are needed is known only with the classes."""
     if isinstance(prior, str) and prior in PRIORS:
@@ -88,11 +119,12 @@ def require_kind(folder: RunFolder) -> None:
 
 def require_labeling(path: PathLike) -> Path:
     """The folder of a run of `label`; for other runs the error names the commands to use."""
-    if (Path(path) / "labeling.json").exists():
-        return Path(path)
-    if not (Path(path) / EXPERIMENT).is_file():
+    path = as_path(path, name="path")
+    if (path / "labeling.json").exists():
+        return path
+    if not (path / EXPERIMENT).is_file():
         raise InputError(f"{path}: not a run folder, and it holds no labeling; laplacenet label makes one")
-    folder = RunFolder.open(Path(path))
+    folder = RunFolder.open(path)
     if "kind" not in folder.read_experiment():
         raise InputError(
             f"{path}: a run of train, not of label; laplacenet train --resume continues it,"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from laplacenet.api.checks import (
     PathLike,
+    checked_arguments,
     label_files,
     require_free,
     require_inputs,
     require_kind,
     require_labeling,
-    require_numbers,
     require_prior,
 )
 from laplacenet.api.pictures import embedder_of
@@ -75,7 +75,8 @@ def label(
     `progress` makes an object that is told of the progress. Ctrl-C stops training at the next step, saves, and raises
     `Interrupted`, a KeyboardInterrupt.
     """
-    options, started_at = LabelOptions(**locals()), monotonic()  # before torch is imported, which takes seconds
+    arguments, started_at = locals(), monotonic()  # before torch is imported, which takes seconds
+    options = LabelOptions(**checked_arguments(arguments))
     return label_by(options, started_at=started_at)
 
 
@@ -147,7 +148,6 @@ def label_by(options: LabelOptions, *, started_at: float) -> LabelingRun:
     inputs = Inputs(
         *require_inputs(options.pictures, list(named), None if options.test is None else Path(options.test))
     )
-    require_numbers(size=options.size, steps=options.steps, batch_size=options.batch_size)
     require_prior(options.prior)
     require_free(options.out, inputs.all, overwrite=options.overwrite)
     session = options.session(started_at)
@@ -176,6 +176,8 @@ def labeling_settings(options: LabelOptions, inputs: Inputs, limit_s: float | No
 
     training = training_options(options)
     features = chosen_features(inputs.pictures, options.features, is_training=bool(training))
+    if options.weights is not None and features == "scratch":
+        raise InputError(f"--weights {options.weights}: no pretrained network is used here; leave it out")
     if options.features not in ("auto", "scratch"):
         refuse_training_options(options.features, training, leaves_time=limit_s is not None)
     collection = CollectionConfig(

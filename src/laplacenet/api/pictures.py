@@ -3,10 +3,9 @@
 import contextlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laplacenet.api.checks import PathLike, label_files, require_exists
+from laplacenet.api.checks import PathLike, as_path, label_files, require_exists
 from laplacenet.runtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,16 +29,19 @@ def embed(
 
     `.rows.vectors` has a row for each of `.names`; `.labels` is −1 where no sub-folder names a class.
     """
-    require_exists(Path(pictures), what="pictures")
+    folder = as_path(pictures, name="pictures")
+    require_exists(folder, what="pictures")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: not a folder of pictures")
     from laplacenet.models.features import load_features
     from laplacenet.models.features.cache import cache_folder
     from laplacenet.models.features.folder import FolderReading, embed_folder
     from laplacenet.runtime import choose_device
 
-    file = None if weights is None else Path(weights)
+    file = None if weights is None else as_path(weights, name="weights")
     network = load_features(features, weights=file, device=choose_device(device))
     reading = FolderReading(cache=cache_folder() if cache else None)
-    return embed_folder(Path(pictures).expanduser(), network, reading, monitor=monitor)
+    return embed_folder(folder, network, reading, monitor=monitor)
 
 
 def review(
@@ -61,12 +63,12 @@ def review(
     at once; the object shows the address, and its `stop` ends the review. `browser` opens the page. `public` lets other
     machines connect to `host`, unencrypted.
     """
-    photos = Path(photos)
+    photos = as_path(photos, name="photos")
     require_exists(photos, what="a folder of pictures")
     from laplacenet.review.opening import Source
     from laplacenet.review.serve import Place, open_review
 
-    source = Source(photos, None if out is None else Path(out), label_files(labels))
+    source = Source(photos, None if out is None else as_path(out, name="out"), label_files(labels))
     is_notebook = "ipykernel" in sys.modules
     place = Place(host, port, opens_browser=browser and not is_notebook, is_public=public)
     with contextlib.ExitStack() as stack:
@@ -88,5 +90,5 @@ def embedder_of(source: "Source", features: str | None, weights: PathLike | None
     from laplacenet.review.pretrained import PretrainedEmbedder
     from laplacenet.runtime import choose_device
 
-    name, file = features_of(source, features, None if weights is None else Path(weights))
+    name, file = features_of(source, features, None if weights is None else as_path(weights, name="weights"))
     return PretrainedEmbedder(name, weights=file, device=choose_device(device))

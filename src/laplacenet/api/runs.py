@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from laplacenet.api.checks import PathLike, require_exists, require_labeling
+from laplacenet.api.checks import PathLike, as_integer, as_path, require_exists, require_labeling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,13 +109,13 @@ class LabelingRun:
         """The rows whose labels would help most, best first; a shorter list is the beginning of a longer one."""
         from laplacenet.labeling.acquisition import next_entries
 
-        return self._suggestions(next_entries(self.data, n))
+        return self._suggestions(next_entries(self.data, as_integer(n, name="-n", least=None)))
 
     def suspects(self, n: int = 50) -> list[Suggestion]:
         """Given labels that are most likely wrong; `guess` is what the others say."""
         from laplacenet.labeling.acquisition import suspect_entries
 
-        return self._suggestions(suspect_entries(self.data, n))
+        return self._suggestions(suspect_entries(self.data, as_integer(n, name="-n", least=None)))
 
     def _suggestions(self, entries: Iterable[tuple[int, int, str]]) -> list[Suggestion]:
         from laplacenet.labeling.acquisition import guess_confidence
@@ -133,7 +133,8 @@ class LabelingRun:
 
         Names are paths below the folder, as in `paths`; if several paths are given, they begin with their own.
         """
-        paths = [Path(pictures)] if isinstance(pictures, str | Path) else [Path(path) for path in pictures]
+        several = pictures if isinstance(pictures, Iterable) and not isinstance(pictures, str) else [pictures]
+        paths = [as_path(path, name="pictures") for path in several]
         for path in paths:
             require_exists(path, what="pictures")
         from laplacenet.data import Skipped
@@ -156,10 +157,11 @@ class LabelingRun:
 
     def evaluate(self, truth: PathLike) -> "Evaluation":
         """The accuracy of the new labels, measured by a file of true labels."""
-        require_exists(Path(truth), what="truth")
+        path = as_path(truth, name="truth")
+        require_exists(path, what="truth")
         from laplacenet.labeling.estimate import evaluate_labeling
 
-        return evaluate_labeling(self.path, self.data, Path(truth))
+        return evaluate_labeling(self.path, self.data, path)
 
     def report(self) -> Path:
         """Write `report.html` into the run folder; returns its path."""

@@ -15,6 +15,7 @@ from laplacenet.data.decoding import decode
 from laplacenet.models.features import FeatureNetwork, embedding
 from laplacenet.models.features.cache import VectorCache, cache_folder
 from laplacenet.models.features.embedding import embed_pictures
+from laplacenet.runtime import InputError
 
 
 def means(pictures: Tensor) -> Tensor:
@@ -113,6 +114,13 @@ def test_a_damaged_file_of_the_cache_is_left_out(paths: list[Path], tmp_path: Pa
     found = embed_pictures(paths, tiny_network(), cache=tmp_path / "cache")
     assert found.n_cached == 0
     assert len(found.vectors) == 11
+
+
+def test_a_cache_folder_that_cannot_be_made_is_named_with_the_variable_that_chooses_another(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cache = VectorCache(tmp_path / "file", tiny_network())
+    with pytest.raises(InputError, match=r"cannot keep vectors there .* by LAPLACENET_CACHE"):
+        cache.add([bytes(20)], torch.zeros(1, cache.n_features))
 
 
 def test_two_processes_may_add_the_same_vectors_at_once(tmp_path: Path) -> None:

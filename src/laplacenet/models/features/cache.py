@@ -77,7 +77,11 @@ class VectorCache:
     def add(self, keys: Sequence[bytes], vectors: Float32[Tensor, "n d"]) -> None:
         table = torch.from_numpy(np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES).copy())
         content = save_tensors({"keys": table, "vectors": vectors.contiguous()})
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            remedy = f"name another folder by {FOLDER_VARIABLE}"
+            raise InputError(f"{self.folder}: cannot keep vectors there ({error.strerror}); {remedy}") from error
         # another process may add the same vectors at this moment
         write_named(self.folder / f"{hashlib.sha256(content).hexdigest()}{SUFFIX}", content)
 
