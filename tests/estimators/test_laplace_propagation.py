@@ -170,6 +170,25 @@ def test_a_wrong_parameter_is_a_value_error_that_names_it(parameter, value):
     assert "graph." not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("parameter", "value", "said"),
+    [
+        (
+            "prior",
+            "foo",
+            r"'auto', 'estimated' \(with base='logistic'\), 'labeled', 'shrunk', 'equal', None or give 3 positive",
+        ),
+        ("n_neighbors", "all", "give an integer or 'auto'"),
+        ("mu", "automatic", "give a number or 'auto'"),
+        ("tol", 5, "tol = 5; it must be below 1"),
+    ],
+)
+@pytest.mark.parametrize("base", [None, "logistic"])
+def test_a_refusal_lists_what_is_accepted(base, parameter, value, said):
+    with pytest.raises(ValueError, match=said):
+        LaplacePropagation(base=base, **{parameter: value}).fit(X[:30], TRUTH[:30] % 3)
+
+
 class LargestTensor(TorchDispatchMode):
     """Notes the size of the largest tensor that any operation gives back."""
 

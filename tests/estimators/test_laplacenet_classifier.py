@@ -118,6 +118,20 @@ def test_a_wrong_parameter_is_a_value_error_that_names_it(parameter, value):
     assert "train." not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("rows", "parameter", "value", "said"),
+    [
+        (X, "model", "foo", "unknown model 'foo'; choose one of 13-cnn"),
+        (X, "model", "small-cnn", "vectors need model='mlp'"),
+        (PICTURES, "model", "mlp", "model = 'mlp' reads vectors, but X holds pictures"),
+        (X, "prior", "auto", "choose 'labeled', 'shrunk', 'equal', None or give 3 positive numbers"),
+    ],
+)
+def test_a_refusal_lists_what_is_accepted(rows, parameter, value, said):
+    with pytest.raises(ValueError, match=said):
+        LaplaceNetClassifier(**SHORT | {parameter: value}).fit(rows[:30], TRUTH[:30] % 3)
+
+
 @pytest.mark.parametrize("shape", [(5, 8, 8, 2), (5, 1, 8, 8, 3)])
 def test_pictures_of_another_kind_are_refused(shape):
     with pytest.raises(ValueError, match="1 or 3 channels"):

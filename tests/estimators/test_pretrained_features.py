@@ -1,6 +1,8 @@
 """A pretrained network in a scikit-learn pipeline."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +70,44 @@ def test_grey_pictures_are_read_too() -> None:
 def test_what_is_no_picture_is_refused(X: np.ndarray) -> None:
     with pytest.raises(ValueError, match="X has"):
         PretrainedFeatures().fit(X).transform(X)
+
+
+def test_the_shape_in_a_refusal_is_the_one_given() -> None:
+    X = np.zeros((6, 40, 40, 4), dtype=np.uint8)
+    with pytest.raises(ValueError, match=r"X has shape \(6, 40, 40, 4\)"):
+        PretrainedFeatures().fit_transform(X)
+
+
+@pytest.mark.parametrize("X", ["x.png", Path("x.png"), [], ["x.png", None], [None, Path("x.png")]])
+def test_what_is_no_list_of_paths_is_refused(X: Any) -> None:
+    with pytest.raises(ValueError, match="give a list of paths"):
+        PretrainedFeatures().fit(X).transform(X)
+
+
+class Column:
+    """A column of a data frame: neither a sequence nor an array, but it can become one."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype or object)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_column_of_a_data_frame_may_name_files(tmp_path: Path, kind: type) -> None:
+    paths = [tmp_path / f"{i}.png" for i in range(2)]
+    for path, picture in zip(paths, patches(2)[0], strict=True):
+        Image.fromarray(picture).save(path)
+    features = PretrainedFeatures().fit(paths)
+    column = Column([kind(path) for path in paths])
+    np.testing.assert_array_equal(features.transform(column), features.transform(paths))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

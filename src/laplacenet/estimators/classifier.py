@@ -5,21 +5,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Float, Float64, Int64, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from laplacenet.estimators.fitting import fitting
 from laplacenet.estimators.inputs import measured_inputs
 from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered, refuse_masked
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
 from laplacenet.estimators.priors import prior_weights
 from laplacenet.graph import GraphConfig, pseudo_label
-from laplacenet.models import Inference, Network, build_model, learn_patches
+from laplacenet.models import MODELS, Inference, Network, build_model, learn_patches
 from laplacenet.runtime import choose_device, stream_seed
 from laplacenet.runtime.group import alone
 from laplacenet.training import Execution, LaplaceNet, LaplaceNetConfig, Problem, Run, TrainConfig, train
+from laplacenet.training.guards import require_finite, require_finite_weights
 
 
 class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -42,8 +44,12 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
         Augmentations of each picture in a step.
     lr : float, default=0.1
         The first learning rate; it falls to zero along a cosine.
-    n_neighbors, mu, prior
-        The graph's settings, as in :class:`LaplacePropagation`.
+    n_neighbors : int, default=50
+        Neighbors of each input in the graph, itself not counted; cut to the number of other inputs.
+    mu : float, default=0.01
+        How much the scores hold on to the given labels; the smaller, the farther they travel.
+    prior : "labeled", "shrunk", "equal", None or array-like of shape (n_classes,), default="labeled"
+        The classes' shares to align to, with the same meanings as in :class:`LaplacePropagation`.
     flip : bool, default=True
         Mirror half of the views; turn it off where a mirror image is another class, as with digits.
     random_state : int, RandomState instance or None, default=0
@@ -120,6 +126,10 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
 
     def fit(self, X: Any, y: Any) -> "LaplaceNetClassifier":
         """Train on X; y holds the given labels, -1 for none."""
+        with fitting(self):
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> "LaplaceNetClassifier":
         refuse_masked(X=X, y=y)
         X, y = validate_data(self, X, y, allow_nd=True)
         classes, numbers = numbered(y)
@@ -135,10 +145,12 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
             method = LaplaceNet(problem, self._train_config(), config, graph)
             network = self._network(inputs, len(classes), seed)
             execution = Execution(choose_device(str(self.device)))
-        with alone():  # each process may fit its own
-            for epoch in train(Run.of(method, network, inputs, execution)):
-                inference = epoch.inference
-        found = pseudo_label(inference.embed(inputs), labels, graph, n_classes=len(classes))
+            with alone():  # each process may fit its own
+                for epoch in train(Run.of(method, network, inputs, execution)):
+                    inference = epoch.inference
+            features = inference.embed(inputs)
+            self._require_finite(inference.network, features)
+            found = pseudo_label(features, labels, graph, n_classes=len(classes))
         # on the CPU it can be pickled here and read where there is no GPU
         self.network_ = inference.network.eval().cpu()
         self.classes_ = classes
@@ -155,7 +167,7 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
 
     def predict_proba(self, X: Any) -> Float64[np.ndarray, "n C"]:
         """The network's probability of each class."""
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         X = validate_data(self, X, allow_nd=True, reset=False)
         inputs = self._inputs.tensor(X)
         with value_errors():
@@ -187,13 +199,25 @@ class LaplaceNetClassifier(SemiSupervisedClassifier, BaseEstimator):  # type: ig
             prior=prior_weights(self.prior, np.bincount(numbers[numbers >= 0])),
         )
 
+    @torch.no_grad()
+    def _require_finite(self, network: Network, features: Float[Tensor, "n d"]) -> None:
+        """The loss is known before a step: what the last step broke shows in the weights and outputs alone."""
+        n_steps = whole_number("steps", self.steps)
+        require_finite_weights(network.state_dict(), step=n_steps)
+        require_finite(network.head(features), what="outputs", step=n_steps)
+
     def _network(self, inputs: Tensor, n_classes: int, seed: int) -> Network:
         name = self._inputs.default_model if self.model is None else self.model
-        if (name == "mlp") != (inputs.ndim == 2):
+        if name not in MODELS:
+            raise ValueError(f"unknown model {name!r}; choose one of {', '.join(MODELS)}, or None")
+        if inputs.ndim == 2 and name != "mlp":
+            raise ValueError(f"model = {name!r} reads pictures; vectors need model='mlp'")
+        if inputs.ndim != 2 and name == "mlp":
             raise ValueError(
-                f"model = {name!r} for inputs of shape {tuple(inputs.shape[1:])}; mlp is for vectors alone"
+                f"model = 'mlp' reads vectors, but X holds pictures of shape {tuple(inputs.shape[1:])}; choose another"
             )
         network = build_model(name, n_classes=n_classes, in_channels=inputs.shape[1], seed=stream_seed(seed, "network"))
+        network = network.float()  # whatever torch's default type is, the inputs are in single precision
         try:
             Inference(network, self._views.plain).embed(inputs[:1])
         except RuntimeError as error:

@@ -10,6 +10,7 @@ from jaxtyping import Float32, UInt8
 from PIL import Image
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from laplacenet.data.decoding import fitted
 from laplacenet.estimators.parameters import value_errors
@@ -69,8 +70,8 @@ class PretrainedFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The embeddings, a row for each picture."""
         check_is_fitted(self)
         network = self._load()
-        if is_paths(X):
-            return self._embed_files([Path(path) for path in X], network)
+        if paths := given_paths(X):
+            return self._embed_files(paths, network)
         pictures = as_pictures(np.asarray(X), network.pixels)
         rows = [network.embed(some) for some in torch.split(torch.from_numpy(pictures), network.batch_size)]
         return torch.cat(rows).numpy()
@@ -82,7 +83,10 @@ class PretrainedFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _load(self) -> FeatureNetwork:
         weights = None if self.weights is None else Path(self.weights)
         with value_errors():
-            return load_features(str(self.features), weights=weights, device=choose_device(str(self.device)))
+            network = load_features(str(self.features), weights=weights, device=choose_device(str(self.device)))
+        if isinstance(network.trunk, nn.Module) and network.device.type == "cpu":
+            network.trunk.float()  # as `embed` gives it pictures, whatever torch's default type is
+        return network
 
     def _embed_files(self, paths: Sequence[Path], network: FeatureNetwork) -> Float32[np.ndarray, "n d"]:
         found = embed_pictures(paths, network, cache=cache_folder() if self.cache else None)
@@ -101,22 +105,29 @@ class PretrainedFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def is_paths(X: Any) -> bool:
-    """Whether these are names of files, not pictures."""
-    first = next(iter(X), None) if isinstance(X, Sequence | np.ndarray) else None
-    return isinstance(first, str | Path)
+def given_paths(X: Any) -> list[Path]:
+    """The files that X names; none where it holds pictures. A column of a data frame, too, may name files."""
+    if isinstance(X, str | Path):
+        raise ValueError(f"X is {str(X)!r}; give a list of paths")  # noqa: TRY004 - what scikit-learn's users catch
+    rows = X if isinstance(X, Sequence) else np.atleast_1d(np.asarray(X))
+    if not len(rows):
+        raise ValueError("X is empty; give a list of paths, or an array of pictures")
+    others = [row for row in rows if not isinstance(row, str | Path)]
+    if others and len(others) < len(rows):
+        raise ValueError(f"X holds paths and {others[0]!r}; give a list of paths")
+    return [] if others else [Path(row) for row in rows]
 
 
 def as_pictures(X: np.ndarray, pixels: int) -> UInt8[np.ndarray, "n 3 h w"]:
     """Squares of `pixels` a side in RGB, made as those of a file are."""
+    shape = X.shape  # as it was given
     if X.ndim == 3:
         X = X[..., None]
     elif X.ndim == 4 and X.shape[3] not in CHANNELS:
         X = X.transpose(0, 2, 3, 1)
     if X.ndim != 4 or X.shape[3] not in CHANNELS or not len(X):
         raise ValueError(
-            f"X has shape {X.shape}; give paths, or pictures (n, h, w), (n, h, w, c) or (n, c, h, w)"
-            " with 1 or 3 channels"
+            f"X has shape {shape}; give paths, or pictures (n, h, w), (n, h, w, c) or (n, c, h, w) with 1 or 3 channels"
         )
     if X.dtype != np.uint8:
         low, high = (float(bound) for bound in (X.min(), X.max()))

@@ -5,20 +5,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float, Float64, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
+from laplacenet.estimators.fitting import fitting
 from laplacenet.estimators.labels import SemiSupervisedClassifier, numbered, refuse_masked
 from laplacenet.estimators.parameters import real_number, value_errors, whole_number
-from laplacenet.estimators.priors import prior_weights
+from laplacenet.estimators.priors import CHOICES, prior_weights
 from laplacenet.graph import GraphConfig, PseudoLabels, pseudo_label
 from laplacenet.graph.guided import Classifier, GuidedConfig, GuidedLabels, label_landscape, landscape
 from laplacenet.graph.induction import directions, neighbor_means
 from laplacenet.runtime import InputError, choose_device
 
 FLOATING = (np.float64, np.float32)
+PRIORS = f"'auto', 'estimated' (with base='logistic'), {CHOICES}"
+OR_AUTO = " or 'auto'"
 
 
 class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -37,12 +41,13 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         What the graph spreads. None: the given labels alone, as in the paper. "logistic": the probabilities of a
         logistic regression on the given labels, which is better on embeddings of a pretrained network. Features are
         centered first, and replaced by their square roots before that if none is negative. The regularization is chosen
-        by cross-validation, and the probabilities are calibrated.
+        by cross-validation, and the probabilities are calibrated. The folds depend on the order of the rows, so that
+        another order may change the result slightly.
     mu : float or "auto", default="auto"
         How much the scores hold on to what is spread; the smaller, the farther it travels. "auto": 0.01, or 0.18 with
         `base="logistic"` and up to two labels a class, and more for more labels, whose classifier deserves more trust.
     tol : float, default=1e-4
-        Relative residual at which conjugate gradients stop.
+        Relative residual at which conjugate gradients stop, below 1.
     max_iter : int, default=100
         Most iterations of conjugate gradients; a ConvergenceWarning is given if they did not converge.
     alignment_iterations : int, default=100
@@ -132,6 +137,10 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
 
     def fit(self, X: Any, y: Any) -> "LaplacePropagation":
         """Label every point of X; y holds the given labels, -1 for none."""
+        with fitting(self):
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> "LaplacePropagation":
         refuse_masked(X=X, y=y)
         X, y = validate_data(self, X, y, dtype=FLOATING)
         classes, numbers = numbered(y)
@@ -142,7 +151,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
             warnings.warn(
                 f"conjugate gradients did not reach tol={self.tol} in max_iter={self.max_iter} iterations",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self.X_ = X
         self.classes_ = classes
@@ -151,7 +160,7 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         return self
 
     def _spread_labels(self, X: Any, numbers: Any, n_classes: int, device: torch.device) -> PseudoLabels:
-        weights = prior_weights(self._prior(), np.bincount(numbers[numbers >= 0]))
+        weights = prior_weights(self._prior(), np.bincount(numbers[numbers >= 0]), choices=PRIORS)
         config = self._graph_config(weights)
         self._directions = directions(X)
         self._classifier: Classifier | None = None
@@ -167,9 +176,9 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
         prior = self._prior()
         weights = None
         if not (isinstance(prior, str) and prior == "estimated"):
-            weights = prior_weights(prior, np.bincount(numbers[numbers >= 0]))
+            weights = prior_weights(prior, np.bincount(numbers[numbers >= 0]), choices=PRIORS)
         config = GuidedConfig(graph=self._graph_config(None), prior=weights)
-        land = landscape(torch.tensor(X, device=device), config)
+        land = landscape(as_tensor(X, device), config)
         found = label_landscape(land, torch.from_numpy(numbers), n_classes=n_classes, config=config)
         self._directions = land.X.float().cpu().numpy()
         self._classifier, self._gamma = found.classifier, found.gamma
@@ -201,32 +210,40 @@ class LaplacePropagation(SemiSupervisedClassifier, BaseEstimator):  # type: igno
 
         A training point is its own nearest neighbor here. Where no neighbor was reached by a label, `class_prior_`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "label_distributions_")
         X = validate_data(self, X, dtype=FLOATING, reset=False)
         with value_errors():
             device = choose_device(str(self.device))
         heard = np.where(self.unreachable_[:, None], 0, self.label_distributions_)
         config, classifier = self._graph_config(None), self._classifier
-        rows = directions(X) if classifier is None else classifier.transform(torch.tensor(X)).float().cpu().numpy()
+        rows = directions(X) if classifier is None else classifier.transform(as_tensor(X)).float().cpu().numpy()
         queries, points, distributions, prior = (
             torch.from_numpy(array).to(device) for array in (rows, self._directions, heard, self.class_prior_)
         )
         means = neighbor_means(queries, points, distributions, k=config.k, otherwise=prior)
         if classifier is not None:  # as the energy weighs a point's own opinion against its neighbors'
-            own = classifier.probabilities(torch.tensor(X, device=device)).double()
+            own = classifier.probabilities(as_tensor(X, device)).double()
             means = self._gamma * means + (1 - self._gamma) * own
         return means.cpu().numpy()
 
     def _graph_config(self, weights: tuple[float, ...] | None) -> GraphConfig:
         n_rounds = whole_number("alignment_iterations", self.alignment_iterations)
+        tol = real_number("tol", self.tol)
+        if tol >= 1:
+            raise ValueError(f"tol = {self.tol!r}; it must be below 1, the residual before the first iteration")
         usual = GuidedConfig().graph if self._is_logistic() else GraphConfig()
         is_k_usual, is_mu_usual = (isinstance(value, str) and value == "auto" for value in (self.n_neighbors, self.mu))
         return GraphConfig(
-            k=usual.k if is_k_usual else whole_number("n_neighbors", self.n_neighbors),
-            mu=usual.mu if is_mu_usual else real_number("mu", self.mu),
-            tol=real_number("tol", self.tol),
+            k=usual.k if is_k_usual else whole_number("n_neighbors", self.n_neighbors, otherwise=OR_AUTO),
+            mu=usual.mu if is_mu_usual else real_number("mu", self.mu, otherwise=OR_AUTO),
+            tol=tol,
             max_iterations=whole_number("max_iter", self.max_iter),
             alignment_iterations=0 if self.prior is None else n_rounds,
             prior=weights,
             search=self.search,
         )
+
+
+def as_tensor(X: Float[np.ndarray, "n d"], device: torch.device | None = None) -> Float[Tensor, "n d"]:
+    """A copy on the device: torch reads no array whose rows run backwards, as those of X[::-1] do."""
+    return torch.from_numpy(X.copy()).to(device)
