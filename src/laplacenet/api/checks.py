@@ -20,8 +20,8 @@ PRIORS = ("shrunk", "labeled", "equal")
 def as_path(given: object, *, name: str) -> Path:
     """The argument `name` as a path, `~` expanded."""
     if not isinstance(given, str | os.PathLike):
-        kind = type(given).__name__
-        raise InputError(f"{name}: give the path of a file or folder, not {kind}; numpy.save writes an array to a file")
+        remedy = "; save it with numpy.save" if hasattr(given, "__array__") else ""
+        raise InputError(f"{name}: give the path of a file or folder, not {type(given).__name__}{remedy}")
     return Path(given).expanduser()
 
 

@@ -82,15 +82,15 @@ def label(
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """The arguments of `label`."""
+    """The arguments of `label`, as `checked_arguments` leaves them."""
 
     pictures: PathLike | None
     labels: PathLike | Sequence[PathLike] | None
-    out: PathLike | None
+    out: Path | None
     time_limit: str | float | None
-    test: PathLike | None
+    test: Path | None
     features: str
-    weights: PathLike | None
+    weights: Path | None
     merge_classes: bool
     size: int | None
     model: str | None
@@ -105,7 +105,7 @@ class LabelOptions:
     overwrite: bool
     device: str
     checkpoint_every: str | float
-    resume: PathLike | None
+    resume: Path | None
     progress: "Callable[[], Progress] | None"
 
     @property
@@ -143,11 +143,9 @@ def label_by(options: LabelOptions, *, started_at: float) -> LabelingRun:
     limit_s = options.limit_s
     parse_duration(options.checkpoint_every, option="--checkpoint-every")
     if options.resume is not None:
-        return resume_labeling(options, Path(options.resume), limit_s, started_at)
+        return resume_labeling(options, options.resume, limit_s, started_at)
     named = label_files(options.labels)
-    inputs = Inputs(
-        *require_inputs(options.pictures, list(named), None if options.test is None else Path(options.test))
-    )
+    inputs = Inputs(*require_inputs(options.pictures, list(named), options.test))
     require_prior(options.prior)
     require_free(options.out, inputs.all, overwrite=options.overwrite)
     session = options.session(started_at)
@@ -187,7 +185,7 @@ def labeling_settings(options: LabelOptions, inputs: Inputs, limit_s: float | No
         size=options.size,
         strict=options.strict,
         features=features,
-        weights=None if options.weights is None else located(Path(options.weights)),
+        weights=None if options.weights is None else located(options.weights),
         merge_classes=options.merge_classes,
     )
     return LabelingSettings(

@@ -38,7 +38,7 @@ def make_views(
         from laplacenet.augment import kernel  # noqa: PLC0415  Triton is there only beside a GPU
 
         return kernel.normalized_views(images, slots, parameters, affine=_affine(statistics, images.shape[1]))
-    views = torch.empty(len(slots), *images.shape[1:])
+    views = torch.empty(len(slots), *images.shape[1:], dtype=torch.float32)
 
     def fill(chunk: slice) -> None:
         normalize_into(views[chunk], eager.uint8_views(images, slots[chunk], parameters[chunk]), statistics)
@@ -61,7 +61,7 @@ def strong_views_uint8(
 
 def normalized(images: UInt8[Tensor, "n c h w"], statistics: ChannelStatistics) -> Float[Tensor, "n c h w"]:
     """(x/255 − mean)/std in each channel, in single precision."""
-    return normalize_into(torch.empty(images.shape, device=images.device), images, statistics)
+    return normalize_into(torch.empty(images.shape, dtype=torch.float32, device=images.device), images, statistics)
 
 
 def normalize_into(
@@ -105,7 +105,8 @@ def _chunks(images: UInt8[Tensor, "N c h w"], n: int) -> list[slice]:
 def _affine_tensors(statistics: ChannelStatistics, n_channels: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Kept on the device: a copy from the host could not be captured."""
     scales, offsets = _affine(statistics, n_channels)
-    return torch.tensor(scales, device=device)[:, None, None], torch.tensor(offsets, device=device)[:, None, None]
+    pair = torch.tensor([scales, offsets], dtype=torch.float32, device=device)[:, :, None, None]
+    return pair[0], pair[1]
 
 
 def _affine(statistics: ChannelStatistics, n_channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -5,11 +5,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int64, Num, UInt8
+from jaxtyping import Float32, Num, UInt8
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from laplacenet.augment import AugmentConfig, ViewParameters
+from laplacenet.augment import AugmentConfig
 from laplacenet.data import channel_statistics
 from laplacenet.training import ImageViews, VectorViews, Views
 
@@ -51,24 +51,6 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class PictureViews(ImageViews):
-    """Views no more precise than the network's weights, also where torch's default type is float64."""
-
-    def make(
-        self, inputs: Tensor, slots: Int64[Tensor, " n"], parameters: ViewParameters | None
-    ) -> Float[Tensor, "n c h w"]:
-        return at_most_single(super().make(inputs, slots, parameters))
-
-    def plain(self, inputs: Tensor) -> Float[Tensor, "n c h w"]:
-        return at_most_single(super().plain(inputs))
-
-
-def at_most_single(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """A GPU's half precision stays."""
-    return values.float() if values.dtype == torch.float64 else values
-
-
-@dataclass(frozen=True)
 class Pictures:
     """Pictures of `shape` (h, w), (h, w, c) or (c, h, w), whose values from `low` to `high` become 0 to 255."""
 
@@ -100,9 +82,9 @@ class Pictures:
             X = np.rint(np.clip((X - self.low) / span, 0, 1) * 255).astype(np.uint8)
         return torch.from_numpy(self._channels_first(X).copy())
 
-    def views(self, inputs: Tensor, *, flip: bool) -> PictureViews:
+    def views(self, inputs: Tensor, *, flip: bool) -> ImageViews:
         height, width = inputs.shape[2:]
-        return PictureViews(AugmentConfig(flip=flip), channel_statistics(inputs), height=height, width=width)
+        return ImageViews(AugmentConfig(flip=flip), channel_statistics(inputs), height=height, width=width)
 
     def _channels_first(self, X: Num[np.ndarray, "n ..."]) -> Num[np.ndarray, "n c h w"]:
         if X.ndim == 3:

@@ -248,7 +248,7 @@ def settings_for(job: Job, texts: Sequence[str], device: torch.device) -> Labeli
 
 
 def unused_notes(texts: Sequence[str], settings: LabelingSettings) -> tuple[str, ...]:
-    """Warns of settings that only training uses, where no network is trained."""
+    """A warning, if any, of settings that only training uses, where no network is trained."""
     if settings.beside:
         return ()
     names = [text.partition("=")[0] for text in texts]
